@@ -1,0 +1,1 @@
+"""Background jobs on PostgreSQL, run by one binary per host."""

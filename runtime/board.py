@@ -1,0 +1,95 @@
+"""The board: what every child is doing, in shared memory that outlives it.
+
+One anonymous mapping, laid out before the first fork. Each child has a slot of 64-bit cells, and each cell one writer:
+the child, or the supervisor where no child lives. A store through a `Q` memoryview is one aligned word, so that a reader
+never sees half a value; `struct.pack_into` writes byte by byte. Slots outlive processes, hence what a killed worker was
+doing is known to the supervisor at its death, and counters never go back.
+
+Beside the slots lie the obituaries: dead incarnations whose jobs the reaper has yet to give back (see `obituary.py`).
+"""
+
+import mmap
+from enum import IntEnum
+
+SLOTS = 4096
+CELLS = 64
+OBITUARIES = 1024
+OBITUARY_CELLS = 8
+WORD = 8
+
+
+class Cell(IntEnum):
+    """The cells of a slot. Times are nanoseconds of CLOCK_BOOTTIME."""
+
+    PID = 0
+    NONCE = 1
+    """Of the incarnation; written by the supervisor before the fork."""
+    STATE = 2
+    JOB = 3
+    """The id of the job whose handler runs, or whose outcome is not yet acknowledged; 0 for none."""
+    SEQ = 4
+    """Number of the claim under which JOB runs. Written while JOB is 0, so that the pair is never mixed."""
+    SENT = 5
+    """Number of the last claim sent."""
+    HEARD = 6
+    """Number of the last claim whose reply arrived. While it differs from SENT a claim may be in flight."""
+    BEAT_FAILING = 7
+    """1 while the last heartbeat failed for want of a database: a death now is not the job's fault."""
+    LAST_WORDS = 8
+    """Why a child ends itself: a LastWords value."""
+    DONE = 16
+    RETRIED = 17
+    FAILED = 18
+    DEAD = 19
+    RETURNED = 20
+    LOST = 21
+    ALIVE = 24
+    """When a role last completed a turn of its loop."""
+    BUSY_SINCE = 25
+    """When the current job's handler was started."""
+
+
+class State(IntEnum):
+    """What STATE says. Anything from IDLE on counts as ready."""
+
+    EMPTY = 0
+    BOOTING = 1
+    IDLE = 2
+    BUSY = 3
+    DRAINING = 4
+
+
+class LastWords(IntEnum):
+    """Why a child ended itself."""
+
+    NONE = 0
+    LEASE_LOST = 1
+    CANCELLED = 2
+
+
+OUTCOMES = {
+    "done": Cell.DONE,
+    "retry": Cell.RETRIED,
+    "failed": Cell.FAILED,
+    "dead": Cell.DEAD,
+    "returned": Cell.RETURNED,
+    "unstarted": Cell.RETURNED,
+    "lost": Cell.LOST,
+}
+
+
+class Board:
+    """The mapping and its views. Made once, by the supervisor, before the first fork."""
+
+    def __init__(self) -> None:
+        size = WORD * (SLOTS * CELLS + OBITUARIES * OBITUARY_CELLS)
+        self._memory = memoryview(mmap.mmap(-1, size)).cast("Q")
+
+    def slot(self, index: int) -> memoryview:
+        """The cells of slot `index`; slot 0 is the supervisor's."""
+        return self._memory[index * CELLS : (index + 1) * CELLS]
+
+    def obituary(self, index: int) -> memoryview:
+        """The cells of obituary `index`."""
+        start = SLOTS * CELLS + index * OBITUARY_CELLS
+        return self._memory[start : start + OBITUARY_CELLS]

@@ -1,0 +1,207 @@
+"""The configuration: where it is found, what may stand in it, and one line for each thing that is wrong with it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from . import checks, duration
+from .errors import ConfigError
+from .reading import Check, Reader, Refused, Seconds, Section, document, one_line
+
+MOST_WORKERS = 3000
+"""The sum of `concurrency` over all pools that the board has room for."""
+
+PACKAGED = Path(__file__).parent.parent / "config" / "skipjack.toml"
+"""The default that runs as it is."""
+
+Name = Annotated[str, checks.length(1, 200)]
+
+
+class Database(Section, frozen=True):
+    """Where the jobs are. `repr` leaves out the URL, which may hold a password."""
+
+    url: Annotated[str, Check(checks.url)] = "embedded"
+    """"embedded", "" for the PG* variables, or anything that libpq takes."""
+    schema: Annotated[str, Check(checks.schema)] = "skipjack"
+    data_dir: Annotated[str, checks.length(0, 4095)] = ""
+    """The embedded database's folder; "" lets the program choose."""
+
+    def __repr__(self) -> str:
+        return f"Database(schema={self.schema!r}, data_dir={self.data_dir!r})"
+
+
+class Supervisor(Section, frozen=True):
+    """The parent process of this host."""
+
+    app: Name = "main"
+    """Supervisors with one app own the same schedules."""
+    name: Name = ""
+    """One instance per name and host; `load` fills in the file's absolute path."""
+    grace: Seconds = 30.0
+    """Seconds that running jobs have to end at a stop."""
+    listen: Annotated[str, Check(checks.listen)] = "127.0.0.1:9464"
+    """Host and port for metrics and health; "" for none."""
+    migrate: bool = True
+    """Whether the start migrates the schema."""
+    boot_deadline: Annotated[Seconds, Meta(ge=1)] = 60.0
+    """Seconds after which a child that is not ready is replaced."""
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """`listen` as host (IPv6 without brackets) and port, or None."""
+        return checks.address(self.listen) if self.listen else None
+
+
+class Retention(Section, frozen=True):
+    """When finished jobs are cleared away."""
+
+    schedule: Name = "*/5 * * * *"
+    """Cron; its syntax is not checked here."""
+
+
+class Backoff(Section, frozen=True):
+    """The pause before a retry: doubles from `base` up to `cap`, both in seconds."""
+
+    base: Seconds = 2.0
+    cap: Seconds = 3600.0
+
+    @classmethod
+    def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        match sound:
+            case {"base": base, "cap": cap} if base > cap:
+                yield "cap", f'must be at least base, "{duration.text(base)}"'
+
+
+class Pool(Section, frozen=True):
+    """The workers of one job type."""
+
+    handler: Annotated[str, Check(checks.reference)]
+    """"module:name", not imported here."""
+    concurrency: Annotated[int, Meta(ge=1, le=1024)] = 1
+    lease: Annotated[Seconds, Meta(ge=1)] = 60.0
+    """Seconds for which a claim holds unless renewed."""
+    heartbeat: Annotated[Seconds, Meta(ge=0.1)] = 0.0
+    """Seconds between renewals; left out it becomes a quarter of the lease."""
+    timeout: Annotated[Seconds, Meta(ge=0.001)] | None = None
+    """Seconds that one attempt may take."""
+    max_attempts: Annotated[int, Meta(ge=1, le=32767)] = 10
+    backoff: Backoff = Backoff()
+    claim: Annotated[int, Meta(ge=1, le=1000)] | Literal["auto"] = 1
+    """Jobs taken per claim."""
+    keep_done: Seconds = 604_800.0
+    """Seconds that a done job is kept; 0 removes it when it is done."""
+    durability: Literal["full", "relaxed"] = "full"
+    on_lease_lost: Literal["kill", "finish"] = "kill"
+    unavailable: Annotated[tuple[str, ...], Check(checks.references)] = ()
+    """Exception types, "module:name", that count as infrastructure errors too."""
+
+    def __post_init__(self) -> None:
+        if not self.heartbeat:
+            msgspec.structs.force_setattr(self, "heartbeat", self.lease / 4)
+
+    @classmethod
+    def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        match sound:
+            case {"lease": lease, "heartbeat": heartbeat} if lease < 3 * heartbeat - 1e-6:
+                yield "lease", f'must be at least three heartbeats, "{duration.text(3 * heartbeat)}"'
+
+
+class Schedule(Section, frozen=True):
+    """A job that comes by itself: by `cron` or `every`, exactly one of them."""
+
+    job: Name
+    """The type of the jobs; any, also one without a pool on this host."""
+    cron: Name | None = None
+    """Cron; its syntax is not checked here."""
+    every: Annotated[Seconds, Meta(ge=1)] | None = None
+    """Seconds between slots."""
+    timezone: Name = "UTC"
+    payload: Annotated[dict[str, Any], Check(checks.payload)] = field(default_factory=dict)
+    spread: Seconds | None = None
+    """Seconds: the window after the slot in which the schedule has its fixed offset."""
+    catch_up: Literal["last", "none", "all"] = "last"
+
+    @classmethod
+    def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        match sound:
+            case {"cron": None, "every": None}:
+                yield "cron", 'is required, or every: cron = "0 3 * * *" or every = "30s"'
+            case {"cron": str(), "every": float()}:
+                yield "every", "stands beside cron; keep one of them"
+
+
+class _File(Section, frozen=True):
+    database: Database = Database()
+    supervisor: Supervisor = Supervisor()
+    retention: Retention = Retention()
+    pools: dict[Name, Pool] = field(name="pool", default_factory=dict)
+    schedules: dict[Name, Schedule] = field(name="schedule", default_factory=dict)
+
+    @classmethod
+    def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        workers = sum(pool.concurrency for pool in sound.get("pools", {}).values())
+        if workers > MOST_WORKERS:
+            yield "pool", f"the concurrency of all pools is {workers} together; at most {MOST_WORKERS}"
+
+
+class Config(_File, frozen=True, kw_only=True):
+    """A whole configuration, checked. All durations are floats in seconds; `pools` are by job type."""
+
+    path: Path
+    """The file it was read from, absolute."""
+
+
+def find(explicit: Path | None, environ: Mapping[str, str]) -> Path:
+    """The file to load: `explicit` (-c), $SKIPJACK_CONFIG, ./skipjack.toml, ./config/skipjack.toml or the packaged one.
+
+    An empty variable counts as unset. Raises ConfigError when a file that was named does not exist.
+    """
+    variable = environ.get("SKIPJACK_CONFIG")
+    named = explicit or (Path(variable) if variable else None)
+    if named is None:
+        return next(filter(_exists, (Path("skipjack.toml"), Path("config/skipjack.toml"))), PACKAGED)
+    if not _exists(named):
+        raise ConfigError(one_line(f"{named}: no such file (named by {'-c' if explicit else '$SKIPJACK_CONFIG'})"))
+    return named
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Config:
+    """The configuration in `path`; $SKIPJACK_DATABASE_URL overrides its URL unless the variable is empty.
+
+    Raises ConfigError with all problems, each one line that begins with the file or the variable, none with a password.
+    """
+    reader, config = Reader(path), None
+    table = document(path)
+    with suppress(Refused):
+        config = Config(**msgspec.structs.asdict(reader.section(_File, table)), path=path.absolute())
+    url = environ.get("SKIPJACK_DATABASE_URL")
+    try:
+        checks.url(url or "")
+    except ValueError as error:
+        reader.problems.append(one_line(f"SKIPJACK_DATABASE_URL: {error}"))
+    if config is None or reader.problems:
+        raise ConfigError(*reader.problems)
+    replace = msgspec.structs.replace
+    # A path need not be UTF-8, but the name goes to places that are.
+    name = config.supervisor.name or os.fsencode(config.path).decode(errors="backslashreplace")
+    return replace(
+        config,
+        database=replace(config.database, url=url or config.database.url),
+        supervisor=replace(config.supervisor, name=name),
+    )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        # It is there but out of reach: `load` says why.
+        return True
+    return True

@@ -1,0 +1,198 @@
+"""Connections: how every role and command reaches PostgreSQL, and what counts as its absence.
+
+A `Session` is one connection that comes back. It never decides what a lost reply means; that is the caller's
+(`queue.py`), who knows whether the statement may be sent again.
+"""
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from . import config, embedded
+from .errors import DatabaseError
+
+log = logging.getLogger("skipjack.database")
+T = TypeVar("T")
+
+# The planner has one good plan for each of our statements, and statistics of a queue are always stale: a LIMIT that is
+# a parameter, or a table that was empty when the plan was cached, would make it sort or scan the whole table.
+PLANNER = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+
+# SQLSTATEs that say "no database", not "wrong statement". Deadlocks, lock timeouts and cancelled queries are subclasses
+# of OperationalError too, and none of these.
+INFRASTRUCTURE = re.compile(r"08...|57P0[123]|53100|53300|25006")
+
+# libpq gives no SQLSTATE for a failed connection. What waiting cannot mend, in the server's English; in another
+# language it is taken for an outage, which waits and says what the server said.
+REFUSED = re.compile(
+    r"authentication failed|no password supplied|no pg_hba.conf entry|not permitted to log in"
+    r"|(database|role) \"[^\"]*\" does not exist|permission denied for database|invalid .*connection option"
+)
+
+
+def is_infrastructure(error: BaseException) -> bool:
+    """Whether `error` tells of the database's absence (design, section 2), so that no job is to blame."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or INFRASTRUCTURE.fullmatch(error.sqlstate) is not None
+
+
+def is_refused(error: psycopg.OperationalError) -> bool:
+    """Whether the server refuses this user, password or database, so that waiting is in vain."""
+    return error.sqlstate is None and REFUSED.search(str(error)) is not None
+
+
+def conninfo(settings: config.Database) -> str:
+    """The libpq connection string for `[database]`: the embedded server's, the file's, or "" for PG* variables."""
+    return embedded.conninfo(settings.directory) if settings.url == "embedded" else settings.url
+
+
+class Connection(psycopg.Connection[Any]):
+    """A psycopg connection whose every statement ends: with an answer, or with an OperationalError after `deadline`.
+
+    Keepalives do not help where something between us and the server (a proxy, a pooler) keeps the socket open.
+    """
+
+    deadline: float | None = None
+    """Seconds; None while the connection is being made (connect_timeout rules there)."""
+
+    def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        try:
+            return super().wait(gen, interval, timeout or self.deadline)
+        except psycopg.errors._WaitTimeout:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer from the server within {self.deadline:g} s") from None
+
+
+def connect(
+    settings: config.Database, name: str, *, deadline: float = 30.0, durable: bool = True, connect_timeout: int = 10
+) -> Connection:
+    """Opens an autocommit connection, named `skipjack NAME` in pg_stat_activity.
+
+    `deadline` (seconds) bounds every statement, in the server and here. Raises psycopg.OperationalError.
+    """
+    settable = PLANNER | {"statement_timeout": f"{deadline * 1000:.0f}", "timezone": "UTC"}
+    if not durable:
+        settable["synchronous_commit"] = "off"
+    url = conninfo(settings)
+    options = [str(conninfo_to_dict(url).get("options", ""))]
+    options += [f"-c {key}={value}" for key, value in settable.items()]
+    connection = Connection.connect(
+        make_conninfo(
+            url,
+            application_name=f"skipjack {name}"[:63],
+            options=" ".join(options).strip(),
+            client_encoding="utf8",
+            connect_timeout=connect_timeout,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=int(deadline * 1000),
+        ),
+        autocommit=True,
+        prepare_threshold=0,
+    )
+    # later than the server's own timeout, so that a slow statement is told from a silent server
+    connection.deadline = deadline + 5
+    return connection
+
+
+class Patience:
+    """Waits between tries, longer each time and jittered, and logs one line per change of state, not one per try."""
+
+    def __init__(self, what: str, cap: float = 2.0) -> None:
+        self.what = what
+        self.cap = cap
+        self.failures = 0
+        self.since = 0.0
+        self.said = ""
+
+    def failed(self, error: Exception) -> float:
+        """Notes a failure; returns how long to wait, in seconds."""
+        if not self.failures:
+            self.since = time.monotonic()
+        said = " ".join(str(error).split())
+        if said != self.said:
+            log.warning("%s: waiting for the database: %s", self.what, said)
+            self.said = said
+        self.failures += 1
+        return min(self.cap, 0.05 * 2 ** min(self.failures - 1, 30)) * random.uniform(0.5, 1)
+
+    def recovered(self) -> None:
+        """Notes that the database answered."""
+        if self.failures:
+            log.warning("%s: the database is back after %.1f s", self.what, time.monotonic() - self.since)
+        self.failures, self.said = 0, ""
+
+
+class Session:
+    """One connection that is opened when it is first needed and opened anew after it broke."""
+
+    def __init__(
+        self, settings: config.Database, name: str, *, deadline: float = 30.0, durable: bool = True
+    ) -> None:
+        self.settings = settings
+        self.name = name
+        self.deadline = deadline
+        self.durable = durable
+        self.connection: Connection | None = None
+
+    def open(self) -> Connection:
+        """The connection, opened if need be. Raises psycopg.OperationalError."""
+        if self.connection is None or self.connection.closed:
+            self.connection = connect(self.settings, self.name, deadline=self.deadline, durable=self.durable)
+        return self.connection
+
+    def run(self, statement: LiteralString, params: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        """Sends one statement, prepared, in a transaction of its own. Raises psycopg.Error; drops a broken connection."""
+        try:
+            return self.open().execute(statement, params, prepare=True).fetchall()
+        except psycopg.Error:
+            # also after errors that leave the connection usable: a plan or a session state may be at fault
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the connection; the next statement opens another."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+def patiently(attempt: Callable[[], T], patience: Patience, pause: Callable[[float], bool]) -> T | None:
+    """Tries until the database answers. `pause(seconds)` waits, and returns True when told to stop; then None."""
+    while True:
+        try:
+            result = attempt()
+        except psycopg.OperationalError as error:
+            if not is_infrastructure(error):
+                raise
+            if pause(patience.failed(error)):
+                return None
+        else:
+            patience.recovered()
+            return result
+
+
+def once(attempt: Callable[[], T]) -> T:
+    """For commands, which do not wait: one try. Raises DatabaseError with one line."""
+    try:
+        return attempt()
+    except psycopg.OperationalError as error:
+        said = " ".join(str(error).split())
+        raise DatabaseError(f"database: {said}; set [database] url or SKIPJACK_DATABASE_URL") from None

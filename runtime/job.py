@@ -1,0 +1,40 @@
+"""What a handler gets, and what it may raise."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One attempt at a job.
+
+    A job may run again after a crash, so a handler checks its own effect, by `id`, before it acts.
+    """
+
+    id: int
+    type: str
+    payload: Any
+    key: str | None
+    """The idempotency key it was enqueued with."""
+    attempt: int
+    """1 for the first attempt; an attempt given back uncharged is counted again."""
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime
+
+
+class Retry(Exception):
+    """Raised by a handler: run this job again, charged, after `after` seconds (default: the pool's backoff)."""
+
+    def __init__(self, reason: str = "retry", *, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = None if after is None else max(0.0, after)
+
+
+class Fail(Exception):
+    """Raised by a handler: retrying cannot help; the job ends `failed`."""
+
+
+class Unavailable(Exception):
+    """Raised by a handler: something it needs is away, which is not the job's fault. It runs again, uncharged."""

@@ -1,0 +1,112 @@
+"""Obituaries: what the board said of a worker at its death, until a reaper has given its jobs back.
+
+The supervisor writes one for each dead incarnation that ever claimed; the reaper works them off and acknowledges. They
+lie on the board, so that nothing is lost while the reaper or the database is away, and reading one twice does no harm:
+a release touches only rows that still carry the incarnation.
+"""
+
+import signal
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from .board import OBITUARIES, Board
+from .incarnation import Incarnation
+
+SERIAL, PID, NONCE, JOB, SEQ, WHY, EXIT, ACK = range(8)
+OFFSET = 1 << 16  # keeps a negative exit code in an unsigned cell
+
+
+class Why(IntEnum):
+    """Why the worker ended, as far as its job is concerned."""
+
+    CRASH = 1
+    """Charged: a job that kills its worker must not do so for ever."""
+    SHUTDOWN = 2
+    """Killed by its supervisor at the end of the grace period."""
+    DATABASE = 3
+    """Could not renew its lease because the database was away, and the dead-man's timer ended it."""
+
+
+class Obituary(NamedTuple):
+    """A dead incarnation: its pid and nonce, the job and claim it was in (0: none), and how it ended."""
+
+    pid: int
+    nonce: int
+    job: int
+    seq: int
+    why: Why
+    exit: int
+    """Exit code; negative: the signal that killed it."""
+    claiming: bool
+    """A claim may have been in flight, and may commit after its client's death: look again later."""
+
+    @property
+    def outcome(self) -> str:
+        """The outcome for the job that ran; see skipjack.leave() in the migration."""
+        return "lost" if self.why is Why.CRASH else "returned"
+
+    def cause(self, incarnation: Incarnation) -> str:
+        """One line for `last_error`."""
+        match self.why:
+            case Why.CRASH:
+                return f"worker {incarnation.host}:{incarnation.pid} {exit_words(self.exit)} while this job ran"
+            case Why.SHUTDOWN:
+                return "cut off by a shutdown when the grace period was over"
+            case Why.DATABASE:
+                return "its worker could not renew the lease: the database was away"
+
+
+def exit_words(code: int) -> str:
+    """An exit code as `waitstatus_to_exitcode` gives it, in words."""
+    if code >= 0:
+        return f"left with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+class Obituaries:
+    """The supervisor's side. Holds back what the board has no room for (the database may be away for days)."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._serial = 0
+        self._waiting: deque[Obituary] = deque()
+
+    def write(self, obituary: Obituary) -> None:
+        """Puts an obituary on the board, or keeps it until there is room."""
+        self._waiting.append(obituary)
+        self.settle()
+
+    def settle(self) -> bool:
+        """Moves what waits to free places on the board; returns whether everything has been acknowledged."""
+        clear = True
+        for index in range(OBITUARIES):
+            cells = self._board.obituary(index)
+            if cells[SERIAL] == cells[ACK] and self._waiting:
+                self._serial += 1
+                o = self._waiting.popleft()
+                cells[PID], cells[NONCE], cells[JOB], cells[SEQ] = o.pid, o.nonce, o.job, o.seq
+                cells[WHY], cells[EXIT] = o.why * 2 + o.claiming, o.exit + OFFSET
+                cells[SERIAL] = self._serial  # last: the reaper reads nothing before it
+            clear = clear and cells[SERIAL] == cells[ACK]
+        return clear
+
+
+def unacknowledged(board: Board) -> Iterator[tuple[int, int, Obituary]]:
+    """The reaper's side: (index, serial, obituary) of each one that waits."""
+    for index in range(OBITUARIES):
+        cells = board.obituary(index)
+        if cells[SERIAL] != cells[ACK]:
+            yield index, cells[SERIAL], Obituary(
+                cells[PID], cells[NONCE], cells[JOB], cells[SEQ], Why(cells[WHY] // 2), cells[EXIT] - OFFSET,
+                bool(cells[WHY] % 2),
+            )  # fmt: skip
+
+
+def acknowledge(board: Board, index: int, serial: int) -> None:
+    """Says that the jobs of obituary number `serial` have been given back."""
+    board.obituary(index)[ACK] = serial

@@ -1,0 +1,25 @@
+"""The statements in `sql/`, one a file, made for the configured schema.
+
+A file is written for the schema `skipjack` and runs as it is in psql; `load` puts the configured schema in its place.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import LiteralString, cast
+
+from psycopg import sql
+
+SQL = Path(__file__).parent.parent / "sql"
+
+
+@cache
+def load(name: str, schema: str) -> LiteralString:
+    """The statement in `sql/NAME.sql`, without its comment lines. The files are ours, hence the LiteralString."""
+    text = (SQL / f"{name}.sql").read_text()
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    return cast(LiteralString, place("\n".join(lines), schema))
+
+
+def place(text: str, schema: str) -> str:
+    """`text` with every `skipjack.` turned into the quoted schema."""
+    return text.replace("skipjack.", sql.Identifier(schema).as_string() + ".")

@@ -1,0 +1,28 @@
+-- Expired leases, in one statement that rechecks locked_until: a job that is finished or renewed between a look and a
+-- write is never touched.
+-- A lease that ran out while this reaper had no database (outage_from .. outage_until, both the database's time) is
+-- nobody's fault: returned. Any other cannot be told apart from a job that kills its host: lost, and charged.
+-- Plan: Index Scan on job_running (all running rows, few), then job_pkey.
+WITH expired AS (
+    SELECT j.id, j.locked_by,
+           CASE WHEN j.locked_until BETWEEN %(outage_from)s AND %(outage_until)s THEN 'returned' ELSE 'lost' END AS outcome,
+           coalesce(extract(epoch FROM t.backoff_base), 2)::double precision AS base,
+           coalesce(extract(epoch FROM t.backoff_cap), 3600)::double precision AS cap,
+           random() AS jitter
+      FROM skipjack.job AS j
+      LEFT JOIN skipjack.job_type AS t ON t.type = j.type
+     WHERE j.status = 'running' AND j.locked_until < now()
+     ORDER BY j.id
+     LIMIT %(limit)s
+       FOR UPDATE OF j SKIP LOCKED
+)
+UPDATE skipjack.job AS j
+   SET (status, attempts, returns, losses, run_at, finished_at) = (
+           SELECT l.* FROM skipjack.leave(e.outcome, NULL, e.jitter, e.base, e.cap, j.attempts,
+                j.max_attempts, j.returns, j.losses, j.cancel_requested, j.run_at) AS l),
+       last_error = format('lease expired: %%s did not renew it', j.locked_by),
+       locked_by = NULL,
+       locked_until = NULL
+  FROM expired AS e
+ WHERE j.id = e.id AND j.status = 'running' AND j.locked_until < now()
+RETURNING j.id, j.type, e.locked_by, e.outcome, j.status

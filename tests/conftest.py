@@ -1,0 +1,128 @@
+"""One real PostgreSQL for the whole run, and a database of its own for each test that wants one."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from skipjack.runtime import embedded
+
+TEMPLATE = "template_skipjack"
+
+# A process of its own, because pytest-xdist has threads by now and serve() wants a single-threaded child.
+_SERVE = """
+import sys
+from pathlib import Path
+from skipjack.runtime import embedded
+from skipjack.runtime.errors import SkipjackError
+directory, binaries, *options = sys.argv[1:]
+try:
+    embedded.serve(Path(directory), options, Path(binaries) if binaries else None)
+except SkipjackError as error:
+    sys.exit(str(error))
+"""
+
+
+def prepare_template(conninfo: str) -> None:
+    """Make the database that every test's database is a copy of."""
+    with psycopg.connect(conninfo, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(TEMPLATE)))
+
+
+@dataclass
+class _SuiteServer:
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def directory(self) -> Path:
+        return self.folder / "data"
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + 60
+        while not embedded.ready(self.directory):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                log = (self.folder / "log").read_text(errors="replace")
+                raise pytest.UsageError(f"the suite's PostgreSQL does not start: {log[-2000:]}")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder)
+
+
+_SERVER = pytest.StashKey[_SuiteServer]()
+
+
+def _suite_conninfo(config: pytest.Config) -> str:
+    """Of the one server: the xdist controller's if this is a worker, else started here at the first call."""
+    if hasattr(config, "workerinput"):
+        return str(config.workerinput["postgres"])
+    if _SERVER not in config.stash:
+        folder = Path(tempfile.mkdtemp(prefix="skipjack-tests-"))
+        folder.chmod(0o755)  # as root the server runs as another user, who has to pass
+        binaries = config.getoption("--pg-bin")
+        # Only fsync is off: what synchronous_commit does between sessions must stay visible to the tests.
+        command = [sys.executable, "-c", _SERVE, str(folder / "data"), str(binaries or "")]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, "fsync=off", "max_connections=200"], cwd="/", stdout=log, stderr=log, process_group=0
+            )
+        # In the stash before it is ready, so that pytest_unconfigure ends it after a Ctrl-C as well.
+        server = config.stash[_SERVER] = _SuiteServer(folder, process)
+        server.wait_until_ready()
+        prepare_template(embedded.conninfo(server.directory))
+    return embedded.conninfo(config.stash[_SERVER].directory)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pg-bin", type=Path, help="folder of another PostgreSQL's binaries (/usr/lib/postgresql/15/bin)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:  # type: ignore[no-untyped-def]  # pytest-xdist has no public type for it
+    node.workerinput["postgres"] = _suite_conninfo(node.config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if server := config.stash.get(_SERVER, None):
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres(pytestconfig: pytest.Config) -> str:
+    """Conninfo of the suite's server, as superuser."""
+    return _suite_conninfo(pytestconfig)
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[str]:
+    """Conninfo of a fresh database, a copy of the template, dropped after the test."""
+    name = f"test_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        found = admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", [TEMPLATE]).fetchone()
+        template = TEMPLATE if found else "template0"
+        # Several times faster than writing the copy to the log, where there is a choice (PostgreSQL 15).
+        strategy = sql.SQL("STRATEGY file_copy" if admin.info.server_version >= 150000 else "")
+        create = sql.SQL("CREATE DATABASE {} TEMPLATE {} {}")
+        admin.execute(create.format(sql.Identifier(name), sql.Identifier(template), strategy))
+    yield make_conninfo(postgres, dbname=name)
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
