@@ -35,14 +35,14 @@ class Cell(IntEnum):
     """Number of the last claim whose reply arrived. While it differs from SENT a claim may be in flight."""
     BEAT_FAILING = 7
     """1 while the last heartbeat failed for want of a database: a death now is not the job's fault."""
-    LAST_WORDS = 8
-    """Why a child ends itself: a LastWords value."""
     DONE = 16
     RETRIED = 17
     FAILED = 18
     DEAD = 19
     RETURNED = 20
     LOST = 21
+    DEADLINE = 23
+    """When the dead-man's timer fires; 0 while it is not armed."""
     ALIVE = 24
     """When a role last completed a turn of its loop."""
     BUSY_SINCE = 25
@@ -57,14 +57,6 @@ class State(IntEnum):
     IDLE = 2
     BUSY = 3
     DRAINING = 4
-
-
-class LastWords(IntEnum):
-    """Why a child ended itself."""
-
-    NONE = 0
-    LEASE_LOST = 1
-    CANCELLED = 2
 
 
 OUTCOMES = {

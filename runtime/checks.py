@@ -72,6 +72,12 @@ def payload(value: dict[str, Any]) -> None:
         raise ValueError("holds a NUL, which PostgreSQL's jsonb refuses")
 
 
+def payloads(values: tuple[dict[str, Any], ...]) -> None:
+    """Each one a `payload`."""
+    for value in values:
+        payload(value)
+
+
 def listen(text: str) -> None:
     """An `address`, or "" for none."""
     if text:

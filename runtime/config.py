@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from . import checks, duration
+from . import checks, duration, places
 from .errors import ConfigError
 from .reading import Check, Reader, Refused, Seconds, Section, document, one_line
 
@@ -29,7 +29,12 @@ class Database(Section, frozen=True):
     """"embedded", "" for the PG* variables, or anything that libpq takes."""
     schema: Annotated[str, Check(checks.schema)] = "skipjack"
     data_dir: Annotated[str, checks.length(0, 4095)] = ""
-    """The embedded database's folder; "" lets the program choose."""
+    """The embedded database's folder; `load` fills in one below the state folder of this name."""
+
+    @property
+    def directory(self) -> Path:
+        """The embedded database's folder."""
+        return Path(self.data_dir)
 
     def __repr__(self) -> str:
         return f"Database(schema={self.schema!r}, data_dir={self.data_dir!r})"
@@ -97,6 +102,8 @@ class Pool(Section, frozen=True):
     """Seconds that a done job is kept; 0 removes it when it is done."""
     durability: Literal["full", "relaxed"] = "full"
     on_lease_lost: Literal["kill", "finish"] = "kill"
+    at_boot: Annotated[tuple[dict[str, Any], ...], Check(checks.payloads)] = ()
+    """Payloads of jobs that every start of a supervisor enqueues, like cron's @reboot."""
     unavailable: Annotated[tuple[str, ...], Check(checks.references)] = ()
     """Exception types, "module:name", that count as infrastructure errors too."""
 
@@ -191,9 +198,18 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
     name = config.supervisor.name or os.fsencode(config.path).decode(errors="backslashreplace")
     return replace(
         config,
-        database=replace(config.database, url=url or config.database.url),
+        database=replace(
+            config.database,
+            url=url or config.database.url,
+            data_dir=str(config.path.parent / (config.database.data_dir or places.state_dir(name) / "postgres")),
+        ),
         supervisor=replace(config.supervisor, name=name),
     )
+
+
+def resolve(explicit: Path | None) -> Config:
+    """The configuration that applies to this process: `load` of what `find` finds."""
+    return load(find(explicit, os.environ), os.environ)
 
 
 def _exists(path: Path) -> bool:

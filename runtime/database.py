@@ -105,7 +105,7 @@ def connect(
             tcp_user_timeout=int(deadline * 1000),
         ),
         autocommit=True,
-        prepare_threshold=0,
+        prepare_threshold=None,  # `Session.run` prepares, nothing else
     )
     # later than the server's own timeout, so that a slow statement is told from a silent server
     connection.deadline = deadline + 5
@@ -131,7 +131,7 @@ class Patience:
             log.warning("%s: waiting for the database: %s", self.what, said)
             self.said = said
         self.failures += 1
-        return min(self.cap, 0.05 * 2 ** min(self.failures - 1, 30)) * random.uniform(0.5, 1)
+        return min(self.cap, 0.05 * 2.0 ** min(self.failures - 1, 30)) * random.uniform(0.5, 1)
 
     def recovered(self) -> None:
         """Notes that the database answered."""
@@ -143,9 +143,7 @@ class Patience:
 class Session:
     """One connection that is opened when it is first needed and opened anew after it broke."""
 
-    def __init__(
-        self, settings: config.Database, name: str, *, deadline: float = 30.0, durable: bool = True
-    ) -> None:
+    def __init__(self, settings: config.Database, name: str, *, deadline: float = 30.0, durable: bool = True) -> None:
         self.settings = settings
         self.name = name
         self.deadline = deadline

@@ -41,16 +41,18 @@ def conninfo(directory: Path) -> str:
 
     Keywords and not a URI, because a folder's name may hold any character.
     """
-    return make_conninfo(
-        host=str(places.socket_folder(directory.resolve())), port=5432, user="skipjack", dbname="postgres"
-    )
+    return make_conninfo(host=str(places.socket_folder(directory.resolve())), port=5432, user="skipjack", dbname="postgres")
 
 
-def ready(directory: Path) -> bool:
-    """Whether a server runs on `directory` and accepts connections. False too if this account may not look."""
+def ready(directory: Path, pid: int | None = None) -> bool:
+    """Whether a server runs on `directory` and accepts connections. False too if this account may not look.
+
+    A supervisor gives the `pid` of its child: until that has taken over, a leftover server may still be answering.
+    """
     directory = directory.resolve()
     # postmaster.pid outlives a killed server, still saying "ready".
-    if _server(directory) is None:
+    server = _server(directory)
+    if server is None or pid not in (None, server):
         return False
     lines = _postmaster_pid(directory)
     return len(lines) > 7 and lines[7].strip() == "ready"

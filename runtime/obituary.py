@@ -25,8 +25,10 @@ class Why(IntEnum):
     """Charged: a job that kills its worker must not do so for ever."""
     SHUTDOWN = 2
     """Killed by its supervisor at the end of the grace period."""
-    DATABASE = 3
-    """Could not renew its lease because the database was away, and the dead-man's timer ended it."""
+    EXPIRED = 3
+    """The dead-man's timer ended it: the process was stopped, or held the GIL, beyond its lease. Charged."""
+    DATABASE = 4
+    """The dead-man's timer ended it, because the lease could not be renewed for want of a database."""
 
 
 class Obituary(NamedTuple):
@@ -45,7 +47,7 @@ class Obituary(NamedTuple):
     @property
     def outcome(self) -> str:
         """The outcome for the job that ran; see skipjack.leave() in the migration."""
-        return "lost" if self.why is Why.CRASH else "returned"
+        return "lost" if self.why in (Why.CRASH, Why.EXPIRED) else "returned"
 
     def cause(self, incarnation: Incarnation) -> str:
         """One line for `last_error`."""
@@ -54,6 +56,8 @@ class Obituary(NamedTuple):
                 return f"worker {incarnation.host}:{incarnation.pid} {exit_words(self.exit)} while this job ran"
             case Why.SHUTDOWN:
                 return "cut off by a shutdown when the grace period was over"
+            case Why.EXPIRED:
+                return "its worker did not renew the lease in time: it was stopped, or the job held the GIL"
             case Why.DATABASE:
                 return "its worker could not renew the lease: the database was away"
 

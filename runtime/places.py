@@ -68,9 +68,7 @@ def make_folder(folder: Path) -> None:
                     part.chmod(mode)
         folder.stat()
     except OSError as error:
-        raise ConfigError(
-            f"cannot make the folder {folder}: {error}; choose another with [database] data_dir"
-        ) from None
+        raise ConfigError(f"cannot make the folder {folder}: {error}; choose another with [database] data_dir") from None
 
 
 class Account(NamedTuple):

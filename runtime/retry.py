@@ -6,7 +6,8 @@ reaper of any host share one rule.
 
 import random
 import traceback
-from typing import Any
+
+import msgspec
 
 from .database import is_infrastructure
 from .job import Fail, Retry, Unavailable
@@ -15,21 +16,39 @@ ERROR_BYTES = 8000
 """What is kept of an error: its head, which names it, and its tail, which says where."""
 
 
-def outcome(error: BaseException | None, unavailable: tuple[type[BaseException], ...] = ()) -> dict[str, Any]:
-    """The outcome of a handler that raised `error` (None: it returned), as `settle_and_claim.sql` takes it.
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one claim, as `settle_and_claim.sql` takes it."""
+
+    id: int
+    token: str
+    outcome: str
+    """done, failed, retry, returned or unstarted: see skipjack.leave() in the migration."""
+    attempt: int = 0
+    """For the log; the database counts its own."""
+    delay: float | None = None
+    """Seconds until the next attempt, instead of the backoff."""
+    jitter: float = 0.0
+    error: str | None = None
+
+
+def outcome(
+    id: int, token: str, attempt: int, error: BaseException | None, unavailable: tuple[type[BaseException], ...] = ()
+) -> Outcome:
+    """The outcome of a claim whose handler raised `error` (None: it returned).
 
     `unavailable` are the exception types that the pool names as infrastructure errors.
     """
-    if error is None:
-        return {"outcome": "done"}
-    said = {"error": describe(error), "jitter": random.random()}
-    if isinstance(error, Retry):
-        return said | {"outcome": "retry", "delay": error.after}
-    if isinstance(error, Fail):
-        return said | {"outcome": "failed"}
-    if isinstance(error, (Unavailable, *unavailable)) or is_infrastructure(error):
-        return said | {"outcome": "returned"}
-    return said | {"outcome": "retry"}
+    match error:
+        case None:
+            return Outcome(id, token, "done", attempt)
+        case Fail():
+            kind, delay = "failed", None
+        case Retry(after=delay):
+            kind = "retry"
+        case _:
+            away = isinstance(error, (Unavailable, *unavailable)) or is_infrastructure(error)
+            kind, delay = "returned" if away else "retry", None
+    return Outcome(id, token, kind, attempt, delay, random.random(), describe(error))
 
 
 def describe(error: BaseException) -> str:

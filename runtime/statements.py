@@ -5,7 +5,7 @@ A file is written for the schema `skipjack` and runs as it is in psql; `load` pu
 
 from functools import cache
 from pathlib import Path
-from typing import LiteralString, cast
+from typing import LiteralString
 
 from psycopg import sql
 
@@ -17,7 +17,7 @@ def load(name: str, schema: str) -> LiteralString:
     """The statement in `sql/NAME.sql`, without its comment lines. The files are ours, hence the LiteralString."""
     text = (SQL / f"{name}.sql").read_text()
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
-    return cast(LiteralString, place("\n".join(lines), schema))
+    return place("\n".join(lines), schema)
 
 
 def place(text: str, schema: str) -> str:

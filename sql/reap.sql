@@ -1,11 +1,14 @@
 -- Expired leases, in one statement that rechecks locked_until: a job that is finished or renewed between a look and a
 -- write is never touched.
--- A lease that ran out while this reaper had no database (outage_from .. outage_until, both the database's time) is
--- nobody's fault: returned. Any other cannot be told apart from a job that kills its host: lost, and charged.
+-- A lease that ran out before the server started, or while this reaper had no database (outage_from .. outage_until, by
+-- the database's clock; null: no outage, now) is nobody's fault: returned. Any other cannot be told apart from a job that
+-- kills its host: lost, and charged.
 -- Plan: Index Scan on job_running (all running rows, few), then job_pkey.
 WITH expired AS (
     SELECT j.id, j.locked_by,
-           CASE WHEN j.locked_until BETWEEN %(outage_from)s AND %(outage_until)s THEN 'returned' ELSE 'lost' END AS outcome,
+           CASE WHEN j.locked_until < pg_postmaster_start_time() THEN 'returned'
+                WHEN j.locked_until BETWEEN %(outage_from)s AND coalesce(%(outage_until)s, now()) THEN 'returned'
+                ELSE 'lost' END AS outcome,
            coalesce(extract(epoch FROM t.backoff_base), 2)::double precision AS base,
            coalesce(extract(epoch FROM t.backoff_cap), 3600)::double precision AS cap,
            random() AS jitter
@@ -15,14 +18,16 @@ WITH expired AS (
      ORDER BY j.id
      LIMIT %(limit)s
        FOR UPDATE OF j SKIP LOCKED
+), reaped AS (
+    UPDATE skipjack.job AS j
+       SET (status, attempts, returns, losses, run_at, finished_at) = (
+               SELECT l.* FROM skipjack.leave(e.outcome, NULL, e.jitter, e.base, e.cap, j.attempts,
+                    j.max_attempts, j.returns, j.losses, j.cancel_requested, j.run_at) AS l),
+           last_error = format('lease expired: %%s did not renew it', j.locked_by),
+           locked_by = NULL,
+           locked_until = NULL
+      FROM expired AS e
+     WHERE j.id = e.id AND j.status = 'running' AND j.locked_until < now()
+    RETURNING j.id, j.type, e.locked_by, e.outcome, j.status
 )
-UPDATE skipjack.job AS j
-   SET (status, attempts, returns, losses, run_at, finished_at) = (
-           SELECT l.* FROM skipjack.leave(e.outcome, NULL, e.jitter, e.base, e.cap, j.attempts,
-                j.max_attempts, j.returns, j.losses, j.cancel_requested, j.run_at) AS l),
-       last_error = format('lease expired: %%s did not renew it', j.locked_by),
-       locked_by = NULL,
-       locked_until = NULL
-  FROM expired AS e
- WHERE j.id = e.id AND j.status = 'running' AND j.locked_until < now()
-RETURNING j.id, j.type, e.locked_by, e.outcome, j.status
+SELECT now(), r.* FROM (SELECT) AS always LEFT JOIN reaped AS r ON true

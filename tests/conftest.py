@@ -16,7 +16,6 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-
 from skipjack.runtime import embedded
 
 TEMPLATE = "template_skipjack"
@@ -52,7 +51,7 @@ class _SuiteServer:
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + 60
-        while not embedded.ready(self.directory):
+        while not embedded.ready(self.directory, self.process.pid):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 log = (self.folder / "log").read_text(errors="replace")
                 raise pytest.UsageError(f"the suite's PostgreSQL does not start: {log[-2000:]}")
@@ -74,7 +73,8 @@ _SERVER = pytest.StashKey[_SuiteServer]()
 def _suite_conninfo(config: pytest.Config) -> str:
     """Of the one server: the xdist controller's if this is a worker, else started here at the first call."""
     if hasattr(config, "workerinput"):
-        return str(config.workerinput["postgres"])
+        given: str = config.workerinput["postgres"]
+        return given
     if _SERVER not in config.stash:
         folder = Path(tempfile.mkdtemp(prefix="skipjack-tests-"))
         folder.chmod(0o755)  # as root the server runs as another user, who has to pass

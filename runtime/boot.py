@@ -1,0 +1,84 @@
+"""Boot: the short-lived first child. Loads the handlers once, migrates, writes the job types, enqueues `at_boot`.
+
+While the database is unreachable, starting up or in recovery it waits and says so. What waiting cannot mend (a refused
+password, a missing database, a schema newer than this program) ends the start, with one line.
+"""
+
+import logging
+
+import psycopg
+
+from . import embedded, handler
+from .child import Child
+from .client import enqueue
+from .config import Config
+from .database import Patience, connect, is_infrastructure, is_refused
+from .errors import DatabaseError, HandlerError
+from .migrate import migrate, pending
+from .queue import encode
+from .statements import load
+
+log = logging.getLogger("skipjack.boot")
+
+
+def run(child: Child) -> None:
+    """The role. Raises SkipjackError, whose exit code the supervisor leaves with."""
+    load_handlers(child.config)
+    settings = child.config.database
+    while settings.url == "embedded" and not embedded.ready(settings.directory):
+        if child.stop.wait(0.02):
+            return
+    patience = Patience("boot")
+    while True:
+        try:
+            prepare_database(child.config)
+        except psycopg.OperationalError as error:
+            if is_refused(error):
+                raise DatabaseError(f"database: {' '.join(str(error).split())}") from None
+            if not is_infrastructure(error):
+                raise DatabaseError(f"database: {error}") from None
+            if child.stop.wait(patience.failed(error)):
+                return
+        except psycopg.Error as error:
+            raise DatabaseError(f"database: {' '.join(str(error).split())}") from None
+        else:
+            patience.recovered()
+            return
+
+
+def load_handlers(config: Config) -> None:
+    """Imports every handler. Raises HandlerError with a line for each that does not load."""
+    problems = []
+    for name, pool in config.pools.items():
+        try:
+            handler.load(name, pool)
+        except HandlerError as error:
+            problems.append(str(error))
+    if problems:
+        raise HandlerError("\n".join(problems))
+
+
+def prepare_database(config: Config) -> None:
+    """Migrates unless that is forbidden, writes the job types, enqueues `at_boot`. Raises psycopg.Error, DatabaseError."""
+    schema = config.database.schema
+    with connect(config.database, "boot", deadline=300) as connection:
+        if config.supervisor.migrate:
+            for migration in migrate(connection, schema):
+                log.info("migrated to %s", migration.file.stem)
+        elif pending(connection, schema):
+            raise DatabaseError(f"schema {schema} is older than this program: run `skipjack migrate`")
+        types = [
+            {
+                "type": name,
+                "backoff_base": f"{pool.backoff.base} s",
+                "backoff_cap": f"{pool.backoff.cap} s",
+                "max_attempts": pool.max_attempts,
+                "keep_done": f"{pool.keep_done} s",
+            }
+            for name, pool in sorted(config.pools.items())
+        ]
+        with connection.transaction():
+            connection.execute(load("write_job_types", schema), {"types": encode(types).decode()})
+            for name, pool in config.pools.items():
+                for payload in pool.at_boot:
+                    enqueue(connection, name, payload, schema=schema)

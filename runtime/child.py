@@ -1,0 +1,62 @@
+"""What a role gets when it starts: its place on the board, its name, and how it hears that it should stop."""
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from .board import Board, Cell, State
+from .config import Config
+from .incarnation import Incarnation
+from .stop import Stop
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """A pool's wake-up pipe, both ends non-blocking. A byte is a token: it wakes one idle worker."""
+
+    read: int
+    write: int
+
+    @classmethod
+    def make(cls) -> "Pipe":
+        """A new pipe, not inherited over an exec."""
+        return cls(*os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
+
+    def wake(self, workers: int = 1) -> None:
+        """Wakes up to `workers` idle workers. A full pipe wakes them anyway."""
+        with suppress(BlockingIOError):
+            os.write(self.write, b"\0" * min(workers, 1024))
+
+    def take(self) -> None:
+        """Takes one token, if a sibling was not faster."""
+        with suppress(BlockingIOError):
+            os.read(self.read, 1)
+
+
+@dataclass(frozen=True)
+class Child:
+    """One forked process, as seen by the role that runs in it."""
+
+    config: Config
+    board: Board
+    cells: memoryview
+    """Its slot of the board."""
+    incarnation: Incarnation
+    stop: Stop
+    pipes: Mapping[str, Pipe]
+    """The wake-up pipes, by pool."""
+    pool_slots: Mapping[str, range]
+    """The workers' slots of the board, by pool."""
+    role_slots: Mapping[str, int]
+    """The other roles' slots, by role."""
+    hint: Pipe
+    """Tells the reaper that there is an obituary."""
+
+    def state(self, state: State) -> None:
+        """Says on the board what it is doing; from IDLE on it is ready."""
+        self.cells[Cell.STATE] = state
+
+    def peers(self, pool: str) -> Iterable[memoryview]:
+        """The cells of all workers of `pool`."""
+        return map(self.board.slot, self.pool_slots[pool])

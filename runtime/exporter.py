@@ -1,0 +1,129 @@
+"""The exporter: /metrics for Prometheus and /healthz for a process monitor. A child of its own, never a thread elsewhere.
+
+What children do comes from the board; what the queue holds from one indexed query, cached, so that a scrape of many
+hosts costs the database little. Without a database the rest is still served.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import psycopg
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from .board import Cell, State
+from .child import Child
+from .database import Session
+from .deadman import now
+from .errors import ConfigError
+from .statements import load
+
+log = logging.getLogger("skipjack.exporter")
+CACHE = 5.0
+"""Seconds for which the queue's figures are kept."""
+SILENCE = 10.0
+"""Seconds after which a supervisor whose loop has not turned counts as dead."""
+
+
+class Queue(Collector):
+    """Figures of the whole fleet: every exporter on the same database says the same."""
+
+    def __init__(self, child: Child) -> None:
+        self._session = Session(child.config.database, "exporter", deadline=CACHE)
+        self._counts = load("counts", child.config.database.schema)
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._rows: list[tuple[str, int, int, int]] | None = None
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Depth of the queue by type, and whether the database answers."""
+        rows = self._fresh()
+        yield GaugeMetricFamily("skipjack_db_up", "Whether the database answers.", value=rows is not None)
+        for index, name in enumerate(("ready", "running", "dead"), 1):
+            family = GaugeMetricFamily(
+                f"skipjack_{name}_jobs", f"Jobs that are {name}, of the whole fleet: use max, not sum.", labels=["type"]
+            )
+            for row in rows or ():
+                family.add_metric([row[0]], int(row[index]))
+            yield family
+
+    def _fresh(self) -> list[tuple[str, int, int, int]] | None:
+        with self._lock:
+            if now() >= self._until:
+                try:
+                    self._rows = [(row[0], row[1], row[2], row[3]) for row in self._session.run(self._counts, {})]
+                except psycopg.Error:
+                    self._rows = None
+                self._until = now() + CACHE
+            return self._rows
+
+
+class Children(Collector):
+    """Figures of this host, from the board."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Children by pool (or role) and state."""
+        family = GaugeMetricFamily("skipjack_children", "Children of this supervisor.", labels=["pool", "state"])
+        roles = {role: range(slot, slot + 1) for role, slot in self._child.role_slots.items()}
+        for name, slots in (*self._child.pool_slots.items(), *roles.items()):
+            states = Counter(self._child.board.slot(index)[Cell.STATE] for index in slots)
+            for state in State:
+                family.add_metric([name, state.name.lower()], states[state])
+        yield family
+
+
+def handler(child: Child) -> type[BaseHTTPRequestHandler]:
+    """The request handler for this child's figures."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Children(child))
+    registry.register(Queue(child))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            match self.path.partition("?")[0]:
+                case "/metrics":
+                    self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
+                case "/healthz":
+                    turned = now() - child.board.slot(0)[Cell.ALIVE] / 1e9
+                    body = f"the supervisor's loop turned {turned:.1f} s ago\n"
+                    self._answer(200 if turned < SILENCE else 503, body.encode(), "text/plain; charset=utf-8")
+                case _:
+                    self._answer(404, b"/metrics, /healthz\n", "text/plain; charset=utf-8")
+
+        def _answer(self, status: int, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            log.debug(format, *args)
+
+    return Handler
+
+
+def run(child: Child) -> None:
+    """The role. Raises ConfigError if the address is taken."""
+    address = child.config.supervisor.address
+    if address is None:
+        child.state(State.IDLE)
+        child.stop.wait(float(1 << 20))
+        return
+    try:
+        server = ThreadingHTTPServer(address, handler(child))
+    except OSError as error:
+        raise ConfigError(f'[supervisor] listen = "{child.config.supervisor.listen}": {error.strerror}') from None
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    child.state(State.IDLE)
+    while not child.stop.wait(3600):
+        pass

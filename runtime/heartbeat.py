@@ -1,0 +1,129 @@
+"""The heartbeat: extends the leases of the jobs in hand, beside the handler and on a connection of its own.
+
+The connection is opened when the first job lasts long enough to need a beat, a quarter of its lease. A renewal moves the
+dead-man's deadline to the instant before it was *sent* plus the lease: the database reckons from some time after that.
+"""
+
+import logging
+import math
+import os
+import queue
+import threading
+
+import psycopg
+
+from .board import Cell
+from .child import Child
+from .config import Pool
+from .database import Patience, Session
+from .deadman import DeadMan, now
+from .queue import Claim, deadline, encode, give_back
+from .statements import load
+
+log = logging.getLogger("skipjack.heartbeat")
+HANDLER_STOPPED = 70
+"""Exit code of a worker that stops its handler because the lease is gone, or because its job was cancelled."""
+
+
+class Heartbeat(threading.Thread):
+    """The thread. The worker calls `hold` before a handler runs and `let_go` when it has returned."""
+
+    def __init__(self, child: Child, name: str, pool: Pool) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._child = child
+        self._pool = pool
+        self._session = Session(child.config.database, f"heartbeat {name}", deadline=max(1.0, pool.heartbeat), durable=True)
+        self._patience = Patience(f"heartbeat {name}", cap=max(0.2, pool.heartbeat / 4))
+        self._deadman = DeadMan()
+        self._held: tuple[Claim, ...] = ()
+        self._due = 0.0
+        self._orphans: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._sweeps: list[tuple[float, float, str]] = []  # due, next pause, token
+        schema = child.config.database.schema
+        self._beat_statement = load("heartbeat", schema)
+        self._release = load("release", schema)
+
+    def hold(self, claims: tuple[Claim, ...]) -> None:
+        """From now on these claims are renewed, and this process does not outlive their lease."""
+        with self._deadman.lock:
+            self._due = claims[0].deadline - self._pool.lease + self._pool.heartbeat
+            self._held = claims
+            self._child.cells[Cell.BEAT_FAILING] = 0
+            self._arm(claims[0].deadline)
+
+    def let_go(self) -> None:
+        """The handler has returned: the lease may end without harm, since the settle is fenced."""
+        with self._deadman.lock:
+            self._held = ()
+            if self._pool.on_lease_lost == "kill":
+                self._deadman.disarm()
+                self._child.cells[Cell.DEADLINE] = 0
+
+    def sweep_later(self, token: str) -> None:
+        """The reply to the claim `token` was lost; it was given back, but may still be on its way: look again."""
+        self._orphans.put(token)
+
+    def run(self) -> None:
+        """Beats when a beat is due, and sweeps; sleeps otherwise. A job that begins meanwhile is not due sooner."""
+        while True:
+            wakes = [self._due if self._held else now() + self._pool.heartbeat, *(due for due, _, _ in self._sweeps)]
+            try:
+                token = self._orphans.get(timeout=max(0.0, min(wakes) - now()))
+            except queue.Empty:
+                pass
+            else:
+                self._sweeps.append((now() + 1, 2.0, token))
+            if self._held and now() >= self._due:
+                self._beat(self._held)
+            self._sweep()
+
+    def _arm(self, until: float) -> None:
+        if self._pool.on_lease_lost == "kill":
+            self._child.cells[Cell.DEADLINE] = int(until * 1e9)
+            self._deadman.arm(until)
+
+    def _beat(self, held: tuple[Claim, ...]) -> None:
+        sent = now()
+        claims = [{"id": c.job.id, "token": c.token} for c in sorted(held, key=lambda claim: claim.job.id)]
+        try:
+            rows = self._session.run(self._beat_statement, {"lease": self._pool.lease, "held": encode(claims).decode()})
+        except psycopg.Error as error:
+            self._child.cells[Cell.BEAT_FAILING] = 1  # whatever ends this worker now, the job is not to blame
+            self._due = now() + self._patience.failed(error)
+            return
+        self._patience.recovered()
+        self._child.cells[Cell.BEAT_FAILING] = 0
+        renewed = dict(rows)
+        with self._deadman.lock:
+            if self._held is not held:
+                return  # the worker went on meanwhile; rows may be missing because it settled them
+            self._due = sent + self._pool.heartbeat
+            if all(claim.job.id in renewed for claim in held):
+                self._arm(deadline(sent, self._pool.lease))
+        for claim in held:
+            if claim.job.id not in renewed:
+                self._lost(claim)
+            elif renewed[claim.job.id]:
+                log.warning("job %d was cancelled: stopping its handler", claim.job.id)
+                os._exit(HANDLER_STOPPED)
+
+    def _lost(self, claim: Claim) -> None:
+        if self._pool.on_lease_lost == "finish":
+            log.warning("job %d lost its lease; it runs on, but its outcome will not count", claim.job.id)
+            self._due = math.inf
+        else:
+            log.warning("job %d lost its lease: stopping its handler", claim.job.id)
+            os._exit(HANDLER_STOPPED)
+
+    def _sweep(self) -> None:
+        due = [sweep for sweep in self._sweeps if sweep[0] <= now()]
+        for sweep in due:
+            self._sweeps.remove(sweep)
+            _, pause, token = sweep
+            try:
+                give_back(self._session, self._release, token)
+            except psycopg.Error as error:
+                self._sweeps.append((now() + self._patience.failed(error), pause, token))
+            else:
+                if pause <= self._pool.lease:  # after that the lease itself has ended it
+                    self._sweeps.append((now() + pause, pause * 2, token))

@@ -1,0 +1,27 @@
+"""The loop of every role but the worker: a small `run_once`, again and again, until told to stop."""
+
+from collections.abc import Callable
+
+import psycopg
+
+from .board import Cell, State
+from .child import Child
+from .database import Patience
+from .deadman import now
+
+
+def run(child: Child, name: str, run_once: Callable[[], float], *fds: int) -> None:
+    """Calls `run_once`, which returns how long to wait (seconds) before the next time; sooner if one of `fds` is readable.
+
+    While the database is away it tries again and again, and no error of a statement ends the role.
+    """
+    patience = Patience(name)
+    child.state(State.IDLE)
+    pause, wakers = 0.0, fds
+    while not child.stop.wait(pause, *wakers):
+        try:
+            pause, wakers = run_once(), fds
+            patience.recovered()
+        except psycopg.Error as error:
+            pause, wakers = patience.failed(error), ()  # a hint that cannot be followed must not keep us awake
+        child.cells[Cell.ALIVE] = int(now() * 1e9)

@@ -1,0 +1,2 @@
+-- After every migration, in its transaction.
+INSERT INTO skipjack.migration (version) VALUES (:version);

@@ -1,0 +1,112 @@
+"""The command `skipjack`: what a person types, and how each error leaves.
+
+Exit codes: 0 done, 1 failed at run time, 2 usage or configuration, 3 database, 4 a handler does not load. An error that a
+person can mend is one line on stderr.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+import psycopg
+
+from ..runtime import boot, config, database, duration, logs, migrate
+from ..runtime.errors import DatabaseError, SkipjackError
+from . import jobs, show
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="The configuration [./skipjack.toml].")
+@click.version_option(package_name="skipjack")
+@click.pass_context
+def command(context: click.Context, file: Path | None) -> None:
+    """Background jobs on PostgreSQL, run by one binary per host."""
+    context.obj = file
+
+
+@command.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.pass_obj
+def run(given: Path | None, file: Path | None) -> None:
+    """Run the supervisor until it is told to stop (TERM, INT; QUIT: at once).
+
+    \b
+    Example: skipjack run skipjack.toml
+    """
+    from .master import Master
+
+    logs.configure("supervisor")
+    sys.exit(Master(config.resolve(file or given)).run())
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
+@click.pass_obj
+def check(given: Path | None, as_json: bool) -> None:
+    """Read the configuration, load every handler, and say what would run.
+
+    \b
+    Example: skipjack -c /etc/skipjack.toml check
+    """
+    found = config.resolve(given)
+    boot.load_handlers(found)
+    pools = [
+        {
+            "type": name,
+            "handler": pool.handler,
+            "concurrency": pool.concurrency,
+            "lease": duration.text(pool.lease),
+            "max_attempts": pool.max_attempts,
+        }
+        for name, pool in found.pools.items()
+    ]
+    if as_json:
+        show.as_json({"file": str(found.path), "pools": pools})
+    else:
+        print(found.path)
+        show.table(pools, "no pools: this configuration runs nothing")
+
+
+@command.command("migrate")
+@click.option("--dry-run", is_flag=True, help="Print the SQL that would be run.")
+@click.pass_obj
+def migrate_command(given: Path | None, dry_run: bool) -> None:
+    """Bring the schema up to this version. Safe while others do the same.
+
+    \b
+    Example: skipjack migrate --dry-run | less
+    """
+    found = config.resolve(given)
+    schema = found.database.schema
+    with database.once(lambda: database.connect(found.database, "migrate", deadline=300)) as connection:
+        todo = migrate.pending(connection, schema) if dry_run else migrate.migrate(connection, schema)
+    for migration in todo:
+        print(migrate.script(migration, schema) if dry_run else f"applied {migration.file.stem}")
+    if not todo:
+        print("-- nothing to do" if dry_run else f"schema {schema} is up to date")
+
+
+for subcommand in jobs.COMMANDS:
+    command.add_command(subcommand)
+
+
+def main() -> None:
+    """The entry point: runs the command, and turns what a person can mend into one line and an exit code."""
+    try:
+        command.main(prog_name="skipjack", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except SkipjackError as error:
+        logs.report(error)
+        sys.exit(error.exit_code)
+    except psycopg.Error as error:
+        logs.report(SkipjackError(f"database: {' '.join(str(error).split())}"))
+        sys.exit(DatabaseError.exit_code)
+    except BrokenPipeError:
+        # whoever read our output has seen enough; nothing must be flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

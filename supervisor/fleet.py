@@ -1,0 +1,149 @@
+"""The fleet: all children with their processes. Carries out what `policy` decides, and keeps the books at a death."""
+
+import logging
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..runtime import deadman
+from ..runtime.board import Cell, State
+from ..runtime.incarnation import new_nonce
+from ..runtime.obituary import Obituaries, Obituary, Why, exit_words
+from . import policy
+from .policy import Action, Event, Phase
+from .reap import Death
+from .roles import House, Role, Stage
+from .spawn import spawn
+
+log = logging.getLogger("skipjack.fleet")
+POLL = 0.1
+"""Seconds between looks at a child that is starting."""
+
+
+class Member:
+    """One role with its state and its process."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.child = policy.Child()
+        self.pid = 0
+
+
+class Fleet:
+    """Every member; the master tells it of time, deaths and stops."""
+
+    def __init__(self, house: House, disown: Callable[[], None]) -> None:
+        self._house = house
+        self._disown = disown
+        self._obituaries = Obituaries(house.board)
+        self._members: list[Member] = []
+
+    @property
+    def pids(self) -> dict[int, Member]:
+        """The living, by pid."""
+        return {member.pid: member for member in self._members if member.pid}
+
+    def start(self, *stages: Stage) -> None:
+        """Adds the roles of `stages`; the next tick forks them."""
+        self._members += [Member(role) for role in self._house.roles() if role.stage in stages]
+
+    def tick(self) -> None:
+        """Notices who is ready, and does what is due."""
+        for member in self._members:
+            if member.child.phase is Phase.STARTING and member.role.ready():
+                self._apply(member, policy.Ready())
+            self._apply(member, policy.Tick(member.role.boot_deadline))
+
+    def next_due(self) -> float:
+        """Seconds until something is due."""
+        now = time.monotonic()
+        starting = any(member.child.phase is Phase.STARTING for member in self._members)
+        dues = [member.child.due - now for member in self._members if member.child.timed]
+        return max(0.0, min([POLL if starting else 1.0, *dues]))
+
+    def stop(self, stage: Stage, deadline: float) -> None:
+        """Tells the members of `stage` to stop, and kills them at `deadline` (monotonic seconds)."""
+        for member in self._members:
+            if member.role.stage is stage:
+                self._apply(member, policy.Stop(deadline))
+
+    def kill(self, stage: Stage) -> None:
+        """Kills the members of `stage`."""
+        for member in self._members:
+            if member.role.stage is stage:
+                self._apply(member, policy.Kill())
+
+    def gone(self, stage: Stage) -> bool:
+        """Whether nobody of `stage` lives or is to live."""
+        return all(member.child.phase is Phase.GONE for member in self._members if member.role.stage is stage)
+
+    def released(self) -> bool:
+        """Whether the reaper has given back the jobs of all who died."""
+        return self._obituaries.settle()
+
+    def bury(self, death: Death, final: bool) -> None:
+        """Keeps the books of a death: what the board said goes into an obituary, the slot is cleared for the next.
+
+        `final`: nobody is to follow.
+        """
+        member = self.pids[death.pid]
+        cells = self._house.board.slot(member.role.slot)
+        if cells[Cell.STATE] >= State.IDLE:
+            self._apply(member, policy.Ready())
+        in_job, expected = cells[Cell.JOB] != 0, final or not member.child.wanted
+        if cells[Cell.SENT]:
+            self._obituaries.write(
+                Obituary(
+                    death.pid, cells[Cell.NONCE], cells[Cell.JOB], cells[Cell.SEQ], self._why(member, death), death.code,
+                    claiming=cells[Cell.SENT] != cells[Cell.HEARD],
+                )
+            )  # fmt: skip
+            self._house.hint.wake()
+        if member.role.pool and not expected:
+            self._house.pipes[member.role.pool].wake()  # it may have died with a token in its hand
+        for cell in (Cell.STATE, Cell.JOB, Cell.SEQ, Cell.SENT, Cell.HEARD, Cell.BEAT_FAILING, Cell.DEADLINE, Cell.PID):
+            cells[cell] = 0
+        member.pid = 0
+        self._apply(member, policy.Exited(in_job, random.random(), final))
+        self._tell(member, death, in_job, expected)
+
+    def _why(self, member: Member, death: Death) -> Why:
+        cells = self._house.board.slot(member.role.slot)
+        if member.child.phase is Phase.KILLED:
+            return Why.SHUTDOWN
+        if death.code == -signal.SIGKILL and 0 < cells[Cell.DEADLINE] <= deadman.now() * 1e9:
+            return Why.DATABASE if cells[Cell.BEAT_FAILING] else Why.EXPIRED
+        return Why.CRASH
+
+    def _tell(self, member: Member, death: Death, in_job: bool, expected: bool) -> None:
+        title, child = member.role.title, member.child
+        if expected:
+            level = logging.DEBUG if death.code == 0 else logging.INFO
+            log.log(level, "%s[%d] %s", title, death.pid, exit_words(death.code))
+            return
+        when = "in a job" if in_job else "while idle" if child.ready is not None else "before it was ready"
+        pause = max(0.0, child.due - time.monotonic())
+        log.warning("%s[%d] %s %s; next start in %.1f s", title, death.pid, exit_words(death.code), when, pause)
+        if child.degraded:
+            log.error("%s is degraded: %d crashes in a row before it was ready", title, child.failures)
+
+    def _apply(self, member: Member, event: Event) -> None:
+        member.child, action = policy.decide(member.child, event, time.monotonic())
+        match action:
+            case Action.FORK:
+                cells = self._house.board.slot(member.role.slot)
+                cells[Cell.NONCE] = new_nonce()
+                member.pid = spawn(member.role.title, self._disown, member.role.begin)
+            case Action.TERMINATE:
+                self._signal(member, member.role.stop_signal)
+            case Action.KILL:
+                log.warning("%s[%d] is killed: its time is over", member.role.title, member.pid)
+                self._signal(member, signal.SIGKILL)
+
+    def _signal(self, member: Member, sig: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            # a SIGKILL is for all it has started; TERM is for itself, which knows what to do with the others
+            (os.killpg if sig is signal.SIGKILL else os.kill)(member.pid, sig)

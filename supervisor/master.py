@@ -1,0 +1,129 @@
+"""The supervisor: boot, start, supervise, stop.
+
+One thread, one loop over a signal pipe and the nearest deadline. It runs no handler code and opens no database
+connection, so that no broken job and no outage can reach it.
+"""
+
+import gc
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+
+from setproctitle import setproctitle
+
+from ..runtime import deadman
+from ..runtime.board import Cell
+from ..runtime.config import Config
+from ..runtime.errors import ConfigError, DatabaseError, HandlerError
+from . import instance
+from .fleet import Fleet
+from .reap import Death, deaths
+from .roles import House, Stage
+from .signals import Wakeup
+
+log = logging.getLogger("skipjack.supervisor")
+EXIT_CODES = (ConfigError.exit_code, DatabaseError.exit_code, HandlerError.exit_code)
+SHORTENED = 2.0
+"""Seconds that are left after a second TERM or INT."""
+RELEASE = 5.0
+"""Seconds beyond the grace period in which the reaper may give back the jobs that were cut off."""
+FAREWELL = 2.0
+"""Seconds for the reaper to leave."""
+SHUTDOWN = 60.0
+"""Seconds for the exporter and the embedded PostgreSQL to stop."""
+
+
+class Master:
+    """The supervisor of one configuration."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._lock = instance.lock(config.supervisor.name)
+        self._wakeup = Wakeup()
+        self._house = House(config)
+        self._fleet = Fleet(self._house, self._disown)
+        self._booted = False
+        self._exit_code = 0
+        self._stop_by: float | None = None
+        """When the grace period is over; None until somebody wants a stop."""
+
+    def run(self) -> int:
+        """Runs until told to stop; returns the exit code."""
+        self._boot()
+        if not self._stopping():
+            self._start()
+        self._turn_until(self._stopping)
+        self._stop()
+        return self._exit_code
+
+    def _boot(self) -> None:
+        setproctitle(f"skipjack: supervisor {self._config.supervisor.name}")
+        gc.collect()
+        gc.freeze()  # else the first collection in a child copies every page it touches
+        log.info("supervisor of %s", self._config.path)
+        self._fleet.start(Stage.BASE, Stage.BOOT)
+        self._turn_until(lambda: self._booted or self._stopping())
+
+    def _start(self) -> None:
+        self._fleet.start(Stage.CARE, Stage.WORK)
+        pools = (f"{name} × {pool.concurrency}" for name, pool in self._config.pools.items())
+        log.info("started: %s", ", ".join(pools) or "no pools")
+
+    def _stop(self) -> None:
+        self._turn_until(lambda: self._fleet.gone(Stage.BOOT) and self._fleet.gone(Stage.WORK))
+        over = max(time.monotonic(), self._stop_by or 0.0) + RELEASE
+        self._turn_until(lambda: self._fleet.released() or time.monotonic() >= over)
+        for stage, seconds in ((Stage.CARE, FAREWELL), (Stage.BASE, SHUTDOWN)):
+            self._fleet.stop(stage, time.monotonic() + seconds)
+            self._turn_until(partial(self._fleet.gone, stage))
+        log.info("stopped")
+
+    def _turn_until(self, over: Callable[[], bool]) -> None:
+        while not over():
+            for sig in self._wakeup.wait(self._fleet.next_due()):
+                self._on_signal(sig)
+            for death in deaths(self._fleet.pids):
+                self._on_death(death)
+            self._fleet.tick()
+            self._house.board.slot(0)[Cell.ALIVE] = int(deadman.now() * 1e9)
+
+    def _stopping(self) -> bool:
+        return self._stop_by is not None
+
+    def _on_signal(self, sig: signal.Signals) -> None:
+        now = time.monotonic()
+        if sig in (signal.SIGTERM, signal.SIGINT):
+            if self._stop_by is None:
+                log.info("%s: stopping; running jobs have %g s", sig.name, self._config.supervisor.grace)
+                self._stop_work(now + self._config.supervisor.grace)
+            else:
+                log.info("%s again: %g s are left", sig.name, SHORTENED)
+                self._stop_work(min(self._stop_by, now + SHORTENED))
+        elif sig is signal.SIGQUIT:
+            log.info("SIGQUIT: stopping now")
+            self._stop_work(now)
+
+    def _stop_work(self, by: float) -> None:
+        self._stop_by = by
+        self._fleet.stop(Stage.BOOT, by)
+        self._fleet.stop(Stage.WORK, by)
+
+    def _on_death(self, death: Death) -> None:
+        role = self._fleet.pids[death.pid].role
+        boot_over = role.stage is Stage.BOOT and death.code == 0
+        # what a person must mend ends the first start; later the same error is waited out
+        fatal = not self._booted and role.stage in (Stage.BOOT, Stage.BASE) and death.code in EXIT_CODES
+        self._fleet.bury(death, final=boot_over or fatal)
+        if boot_over:
+            self._booted = True
+        if fatal and not self._stopping():
+            self._exit_code = death.code
+            self._stop_work(time.monotonic())
+
+    def _disown(self) -> None:
+        """In a child: lets go of what is the supervisor's. The lock would be held on by a child that outlives it."""
+        self._wakeup.close()
+        os.close(self._lock)

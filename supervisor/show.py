@@ -1,0 +1,57 @@
+"""How commands show what they found: JSON for programs, a table for people."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def as_json(data: object) -> None:
+    """`data` as JSON on stdout; times in ISO 8601."""
+    print(json.dumps(data, indent=2, ensure_ascii=False, default=_plain))
+
+
+def table(rows: Sequence[Row], empty: str) -> None:
+    """`rows` as a table whose columns are their keys; `empty` if there are none."""
+    if not rows:
+        print(empty)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, value in rows[0].items():
+        numeric = isinstance(value, int | float) and not isinstance(value, bool)
+        drawn.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(_cell(value)) for value in row.values()))
+    console = Console(file=sys.stdout)
+    # piped into another program nothing is folded: a row stays a line
+    console.print(drawn, width=None if console.is_terminal else 1000)
+
+
+def card(row: Row) -> None:
+    """One row, a line a column."""
+    width = max(map(len, row))
+    for name, value in row.items():
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _cell(value)
+        print(f"{name.replace('_', ' '):<{width}}  " + text.replace("\n", "\n" + " " * (width + 2)))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%SZ")
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

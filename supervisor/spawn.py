@@ -1,0 +1,73 @@
+"""Forking a child, in the order that leaves no gap.
+
+Signals are blocked across the fork, since one that reaches a child with the parent's handlers writes into the parent's
+pipe. In the child: own process group, the parent's descriptors and handlers gone, tied to the parent's life, titled,
+its own handlers in place; only then signals, threads and connections. It leaves through os._exit, always.
+"""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from setproctitle import setproctitle
+
+from ..runtime import logs
+from ..runtime.errors import SkipjackError
+from ..runtime.prctl import set_parent_death_signal
+from . import signals
+
+log = logging.getLogger("skipjack.child")
+CRASHED = 1
+"""Exit code of a child that an unexpected error ended."""
+
+
+def spawn(title: str, disown: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> int:
+    """Forks a child that runs `begin()()`; returns its pid.
+
+    `disown` lets go of what is the parent's. `begin` runs with signals still blocked, so that it can install handlers;
+    what it returns runs with them unblocked. A SkipjackError becomes its lines on stderr and its exit code.
+    """
+    assert threads() == 1, "a fork would copy the locks that other threads hold"
+    parent = os.getpid()
+    with signals.blocked():
+        pid = os.fork()
+        if pid == 0:
+            _live(title, parent, disown, begin)
+    with suppress(ProcessLookupError, PermissionError):
+        os.setpgid(pid, pid)  # in both, so that whoever is first may signal the group
+    return pid
+
+
+def threads() -> int:
+    """How many threads this process has, by the kernel's count."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.exists() else 1
+
+
+def _live(title: str, parent: int, disown: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> NoReturn:
+    code = CRASHED
+    try:
+        os.setpgid(0, 0)
+        disown()
+        set_parent_death_signal(signal.SIGKILL, parent)
+        setproctitle(f"skipjack: {title}")
+        logs.configure(title)
+        main = begin()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        main()
+        code = 0
+    except SkipjackError as error:
+        logs.report(error)
+        code = error.exit_code
+    except BaseException:
+        log.exception("crashed")
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
