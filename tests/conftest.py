@@ -8,15 +8,17 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
+from harness import Jobs, Supervisor, jobs_of
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from skipjack.runtime import embedded
+from skipjack.runtime.migrate import migrate
 
 TEMPLATE = "template_skipjack"
 
@@ -25,6 +27,7 @@ _SERVE = """
 import sys
 from pathlib import Path
 from skipjack.runtime import embedded
+from skipjack.runtime.migrate import migrate
 from skipjack.runtime.errors import SkipjackError
 directory, binaries, *options = sys.argv[1:]
 try:
@@ -35,9 +38,11 @@ except SkipjackError as error:
 
 
 def prepare_template(conninfo: str) -> None:
-    """Make the database that every test's database is a copy of."""
+    """Make the migrated database that every test's database is a copy of."""
     with psycopg.connect(conninfo, autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(TEMPLATE)))
+    with psycopg.connect(make_conninfo(conninfo, dbname=TEMPLATE), autocommit=True) as template:
+        migrate(template, "skipjack")
 
 
 @dataclass
@@ -126,3 +131,24 @@ def database(postgres: str) -> Iterator[str]:
     yield make_conninfo(postgres, dbname=name)
     with psycopg.connect(postgres, autocommit=True) as admin:
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def jobs(database: str) -> Iterator[Jobs]:
+    """The jobs of the test's database."""
+    with jobs_of(database) as found:
+        yield found
+
+
+@pytest.fixture
+def supervise(database: str, tmp_path: Path) -> Iterator[Callable[..., Supervisor]]:
+    """Makes supervisors on the test's database; see `harness.Supervisor`. None of them outlives the test."""
+    made: list[Supervisor] = []
+
+    def make(pools: str, conninfo: str = database, **options: str) -> Supervisor:
+        made.append(Supervisor(tmp_path, conninfo, pools, **options))
+        return made[-1]
+
+    yield make
+    for supervisor in made:
+        supervisor.clean_up()

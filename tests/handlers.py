@@ -1,0 +1,97 @@
+"""Handlers for tests. Each writes what it does into a ledger, a local file that no outage of the database touches."""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from skipjack import Fail, Job, Retry, Unavailable
+
+LEDGER = os.environ.get("LEDGER", "/dev/null")
+
+
+def note(event: str, job: Job) -> None:
+    """One line, one write: O_APPEND keeps lines of several processes whole."""
+    with open(LEDGER, "ab", buffering=0) as ledger:
+        ledger.write(f"{event} {job.id} {job.attempt} {os.getpid()} {time.monotonic():.3f}\n".encode())
+
+
+def work(job: Job) -> None:
+    """Sleeps for payload.seconds, in ticks that are noted; then done."""
+    note("start", job)
+    end = time.monotonic() + job.payload.get("seconds", 0)
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(0.05, left))
+        note("tick", job)
+    note("end", job)
+
+
+async def work_async(job: Job) -> None:
+    """As `work`, async."""
+    note("start", job)
+    note("end", job)
+
+
+def until_file(job: Job) -> None:
+    """Runs until the file payload.path exists."""
+    note("start", job)
+    while not Path(job.payload["path"]).exists():
+        time.sleep(0.01)
+    note("end", job)
+
+
+def raises(job: Job) -> None:
+    """Raises what payload.what names."""
+    note("start", job)
+    match job.payload["what"]:
+        case "error":
+            raise ValueError("no \0 way \ud800")
+        case "exit":
+            sys.exit("leaving")
+        case "retry":
+            raise Retry("later", after=job.payload.get("after"))
+        case "fail":
+            raise Fail("hopeless")
+        case "unavailable":
+            raise Unavailable("it is away")
+        case "timeout":
+            raise TimeoutError("named by the pool")
+
+
+def kills_itself(job: Job) -> None:
+    """A job that takes its worker with it."""
+    note("start", job)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leaves(job: Job) -> None:
+    """A job that ends its process as if all were well."""
+    note("start", job)
+    os._exit(0)
+
+
+def holds_gil(job: Job) -> None:
+    """Sleeps in C without letting go of the GIL: no Python thread of this process runs, no heartbeat either."""
+    note("start", job)
+    ctypes.PyDLL(None).usleep(int(job.payload["seconds"] * 1e6))
+    note("end", job)
+
+
+def forks(job: Job) -> None:
+    """Forks a child that comes back from the handler."""
+    note("start", job)
+    if os.fork() == 0:
+        return
+    os.wait()
+    note("end", job)
+
+
+def grandchild(job: Job) -> None:
+    """Leaves a process behind that would outlive it."""
+    note("start", job)
+    pid = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "1000")
+    Path(job.payload["path"]).write_text(str(pid))
+    time.sleep(job.payload.get("seconds", 0))
+    note("end", job)
