@@ -81,7 +81,7 @@ def serve(directory: Path, options: Sequence[str] = (), binaries: Path | None = 
         raise ConfigError('[database] url = "embedded" needs Linux: give the URL of a PostgreSQL server')
     directory = directory.resolve()
     binaries = (binaries or installed_binaries()).resolve()
-    # PostgreSQL 15's binaries want to return to where they started, which the server's account may not enter.
+    # Where the supervisor started may be closed to the server's account, which PostgreSQL before 16 complains about.
     os.chdir("/")
     os.umask(0o077)
     if os.geteuid() == 0:

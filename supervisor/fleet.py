@@ -53,7 +53,7 @@ class Fleet:
     def tick(self) -> None:
         """Notices who is ready, and does what is due."""
         for member in self._members:
-            if member.child.phase is Phase.STARTING and member.role.ready():
+            if member.child.phase is Phase.STARTING and member.role.ready(member.pid):
                 self._apply(member, policy.Ready())
             self._apply(member, policy.Tick(member.role.boot_deadline))
 

@@ -50,7 +50,8 @@ class Role:
     stage: Stage
     begin: Callable[[], Callable[[], object]]
     """Runs in the child; see `spawn.py`."""
-    ready: Callable[[], bool]
+    ready: Callable[[int], bool]
+    """Whether the process with this pid is ready."""
     boot_deadline: float
     """Seconds that it may take until it is ready."""
     pool: str | None = None
@@ -90,8 +91,8 @@ class House:
         directory = self.config.database.directory
         cells = self.board.slot(self.role_slots["postgres"])
 
-        def ready() -> bool:
-            if embedded.ready(directory):
+        def ready(pid: int) -> bool:
+            if embedded.ready(directory, pid):
                 cells[Cell.STATE] = State.IDLE  # in the name of a program that knows no board
             return cells[Cell.STATE] == State.IDLE
 
@@ -132,7 +133,7 @@ class House:
             child.state(State.BOOTING)
             return partial(run, child)
 
-        return Role(title, slot, stage, begin, lambda: cells[Cell.STATE] >= State.IDLE, deadline, pool)
+        return Role(title, slot, stage, begin, lambda _: cells[Cell.STATE] >= State.IDLE, deadline, pool)
 
 
 def work(child: Child, name: str) -> None:

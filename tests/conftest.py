@@ -9,7 +9,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -17,6 +16,7 @@ import pytest
 from harness import Jobs, Supervisor, jobs_of
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+
 from skipjack.runtime import embedded
 from skipjack.runtime.migrate import migrate
 
@@ -45,34 +45,47 @@ def prepare_template(conninfo: str) -> None:
         migrate(template, "skipjack")
 
 
-@dataclass
-class _SuiteServer:
-    folder: Path
-    process: subprocess.Popen[bytes]
+class Server:
+    """A PostgreSQL in a folder of its own; started by the product's code."""
 
-    @property
-    def directory(self) -> Path:
-        return self.folder / "data"
+    def __init__(self, binaries: Path | None, *options: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="skipjack-tests-"))
+        self.folder.chmod(0o755)  # as root the server runs as another user, who has to pass
+        self.directory = self.folder / "data"
+        self.conninfo = embedded.conninfo(self.directory)
+        self._command = [sys.executable, "-c", _SERVE, str(self.directory), str(binaries or ""), *options]
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def wait_until_ready(self) -> None:
+    def start(self) -> "Server":
+        """Starts it and waits until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, cwd="/", stdout=log, stderr=log, process_group=0)
         deadline = time.monotonic() + 60
-        while not embedded.ready(self.directory, self.process.pid):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                log = (self.folder / "log").read_text(errors="replace")
-                raise pytest.UsageError(f"the suite's PostgreSQL does not start: {log[-2000:]}")
+        while not embedded.ready(self.directory):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                log_text = (self.folder / "log").read_text(errors="replace")
+                raise pytest.UsageError(f"PostgreSQL does not start: {log_text[-2000:]}")
             time.sleep(0.01)
+        return self
 
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+    def stop(self, sig: signal.Signals = signal.SIGINT) -> None:
+        """Stops it: SIGINT fast, SIGQUIT as a crash would."""
+        if self._process is None:
+            return
+        self._process.send_signal(sig)
         try:
-            self.process.wait(30)
+            self._process.wait(30)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self._process.kill()
+            self._process.wait()
+
+    def remove(self) -> None:
+        """Stops it and takes its folder away."""
+        self.stop()
         shutil.rmtree(self.folder)
 
 
-_SERVER = pytest.StashKey[_SuiteServer]()
+_SERVER = pytest.StashKey[Server]()
 
 
 def _suite_conninfo(config: pytest.Config) -> str:
@@ -81,20 +94,12 @@ def _suite_conninfo(config: pytest.Config) -> str:
         given: str = config.workerinput["postgres"]
         return given
     if _SERVER not in config.stash:
-        folder = Path(tempfile.mkdtemp(prefix="skipjack-tests-"))
-        folder.chmod(0o755)  # as root the server runs as another user, who has to pass
-        binaries = config.getoption("--pg-bin")
         # Only fsync is off: what synchronous_commit does between sessions must stay visible to the tests.
-        command = [sys.executable, "-c", _SERVE, str(folder / "data"), str(binaries or "")]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [*command, "fsync=off", "max_connections=200"], cwd="/", stdout=log, stderr=log, process_group=0
-            )
+        server = Server(config.getoption("--pg-bin"), "fsync=off", "max_connections=200")
         # In the stash before it is ready, so that pytest_unconfigure ends it after a Ctrl-C as well.
-        server = config.stash[_SERVER] = _SuiteServer(folder, process)
-        server.wait_until_ready()
-        prepare_template(embedded.conninfo(server.directory))
-    return embedded.conninfo(config.stash[_SERVER].directory)
+        config.stash[_SERVER] = server
+        prepare_template(server.start().conninfo)
+    return config.stash[_SERVER].conninfo
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,7 +113,7 @@ def pytest_configure_node(node) -> None:  # type: ignore[no-untyped-def]  # pyte
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if server := config.stash.get(_SERVER, None):
-        server.stop()
+        server.remove()
 
 
 @pytest.fixture(scope="session")
@@ -152,3 +157,16 @@ def supervise(database: str, tmp_path: Path) -> Iterator[Callable[..., Superviso
     yield make
     for supervisor in made:
         supervisor.clean_up()
+
+
+@pytest.fixture
+def server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    """A server of this test's own, to be stopped and started; its database `postgres` is migrated."""
+    made = Server(pytestconfig.getoption("--pg-bin"), "fsync=off")
+    try:
+        made.start()
+        with psycopg.connect(made.conninfo, autocommit=True) as connection:
+            migrate(connection, "skipjack")
+        yield made
+    finally:
+        made.remove()

@@ -46,7 +46,9 @@ def children(pid: int) -> dict[int, str]:
 class Supervisor:
     """A running `skipjack run` on the database `conninfo`."""
 
-    def __init__(self, folder: Path, conninfo: str, pools: str, *, grace: str = "10s", extra: str = "", name: str = "s") -> None:
+    def __init__(
+        self, folder: Path, conninfo: str, pools: str, *, grace: str = "10s", extra: str = "", name: str = "s"
+    ) -> None:
         self.folder = folder
         self.conninfo = conninfo
         self.ledger = folder / "ledger"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from skipjack.runtime import config
 from skipjack.runtime.config import Backoff, Config, Pool, Schedule, Supervisor
 from skipjack.runtime.errors import ConfigError

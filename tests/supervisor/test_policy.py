@@ -1,0 +1,225 @@
+"""The supervisor's decisions. Pure: no process, no clock; every time below is a number that the test chose."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from skipjack.supervisor.policy import (
+    BACKOFF_BASE,
+    BACKOFF_CAP,
+    DEGRADED,
+    RESTART_INTERVAL,
+    STABLE,
+    Action,
+    Child,
+    Event,
+    Exited,
+    Kill,
+    Phase,
+    Ready,
+    Stop,
+    Tick,
+    decide,
+)
+
+NOW = 1000.0
+BOOT = 60.0
+SOON, LATER = NOW + 5, NOW + 50
+TICK = Tick(BOOT)
+CRASH = Exited(in_job=False, jitter=0.5)
+CRASH_IN_JOB = Exited(in_job=True, jitter=0.5)
+
+WAITING = Child(Phase.WAITING, due=LATER)
+STARTING = Child(Phase.STARTING, due=LATER, forked=NOW - 1)
+RUNNING = Child(Phase.RUNNING, due=NOW - 30, forked=NOW - 31, ready=NOW - 30)
+STOPPING = replace(RUNNING, phase=Phase.STOPPING, due=LATER, wanted=False)
+KILLED = replace(STARTING, phase=Phase.KILLED, due=NOW - 1)
+KILLED_UNWANTED = replace(RUNNING, phase=Phase.KILLED, wanted=False)
+GONE = Child(Phase.GONE, wanted=False)
+EVERY_CHILD = (WAITING, STARTING, RUNNING, STOPPING, KILLED, KILLED_UNWANTED, GONE)
+
+
+def due(child: Child) -> Child:
+    return replace(child, due=NOW)
+
+
+@pytest.mark.parametrize(
+    ("child", "event", "phase", "action", "wanted"),
+    [
+        (WAITING, TICK, Phase.WAITING, Action.NOTHING, True),
+        (due(WAITING), TICK, Phase.STARTING, Action.FORK, True),
+        (STARTING, TICK, Phase.STARTING, Action.NOTHING, True),
+        (due(STARTING), TICK, Phase.KILLED, Action.KILL, True),
+        (due(RUNNING), TICK, Phase.RUNNING, Action.NOTHING, True),
+        (STOPPING, TICK, Phase.STOPPING, Action.NOTHING, False),
+        (due(STOPPING), TICK, Phase.KILLED, Action.KILL, False),
+        (due(KILLED), TICK, Phase.KILLED, Action.NOTHING, True),
+        (due(GONE), TICK, Phase.GONE, Action.NOTHING, False),
+        #
+        (WAITING, Ready(), Phase.WAITING, Action.NOTHING, True),
+        (STARTING, Ready(), Phase.RUNNING, Action.NOTHING, True),
+        (RUNNING, Ready(), Phase.RUNNING, Action.NOTHING, True),
+        (STOPPING, Ready(), Phase.STOPPING, Action.NOTHING, False),
+        (KILLED, Ready(), Phase.KILLED, Action.NOTHING, True),
+        (GONE, Ready(), Phase.GONE, Action.NOTHING, False),
+        #
+        (STARTING, CRASH, Phase.WAITING, Action.NOTHING, True),
+        (RUNNING, CRASH, Phase.WAITING, Action.NOTHING, True),
+        (RUNNING, CRASH_IN_JOB, Phase.WAITING, Action.NOTHING, True),
+        (STOPPING, CRASH, Phase.GONE, Action.NOTHING, False),
+        (STOPPING, CRASH_IN_JOB, Phase.GONE, Action.NOTHING, False),
+        (KILLED, CRASH, Phase.WAITING, Action.NOTHING, True),
+        (KILLED_UNWANTED, CRASH_IN_JOB, Phase.GONE, Action.NOTHING, False),
+        #
+        (WAITING, Stop(SOON), Phase.GONE, Action.NOTHING, False),
+        (STARTING, Stop(SOON), Phase.STOPPING, Action.TERMINATE, False),
+        (RUNNING, Stop(SOON), Phase.STOPPING, Action.TERMINATE, False),
+        (STOPPING, Stop(SOON), Phase.STOPPING, Action.NOTHING, False),
+        (KILLED, Stop(SOON), Phase.KILLED, Action.NOTHING, False),
+        (GONE, Stop(SOON), Phase.GONE, Action.NOTHING, False),
+        #
+        (WAITING, Kill(), Phase.GONE, Action.NOTHING, False),
+        (STARTING, Kill(), Phase.KILLED, Action.KILL, False),
+        (RUNNING, Kill(), Phase.KILLED, Action.KILL, False),
+        (STOPPING, Kill(), Phase.KILLED, Action.KILL, False),
+        (KILLED, Kill(), Phase.KILLED, Action.NOTHING, False),
+        (GONE, Kill(), Phase.GONE, Action.NOTHING, False),
+    ],
+)
+def test_every_phase_and_event(child: Child, event: Event, phase: Phase, action: Action, wanted: bool) -> None:
+    after, done = decide(child, event, NOW)
+    assert (after.phase, done, after.wanted) == (phase, action, wanted)
+
+
+def test_a_fork_starts_a_new_life_with_a_boot_deadline() -> None:
+    after, _ = decide(replace(due(WAITING), ready=NOW - 500, failures=2), TICK, NOW)
+    assert (after.forked, after.due, after.ready, after.failures) == (NOW, NOW + BOOT, None, 2)
+
+
+def test_a_crash_in_a_job_is_replaced_at_once_however_often() -> None:
+    child = RUNNING
+    for second in range(5):
+        child, _ = decide(child, CRASH_IN_JOB, NOW + second / 10)
+        assert (child.due, child.failures) == (NOW + second / 10, 0)
+        child, action = decide(child, TICK, NOW + second / 10)
+        assert action is Action.FORK
+        child, _ = decide(child, Ready(), NOW + second / 10)
+
+
+@pytest.mark.parametrize("lived", [0.0, 0.3, RESTART_INTERVAL, 30.0])
+def test_a_crash_after_ready_is_replaced_no_more_than_once_a_second(lived: float) -> None:
+    forked = NOW - lived
+    after, _ = decide(replace(RUNNING, forked=forked, ready=forked), CRASH, NOW)
+    assert after.due == max(NOW, forked + RESTART_INTERVAL)
+    assert after.failures == 0
+
+
+def crash_at_start(child: Child, jitter: float) -> tuple[Child, float]:
+    """The child after one more crash before ready, and how long it is to wait."""
+    child, action = decide(replace(child, due=NOW), TICK, NOW)
+    assert action is Action.FORK
+    child, _ = decide(child, Exited(in_job=False, jitter=jitter), NOW)
+    return child, child.due - NOW
+
+
+@pytest.mark.parametrize(("jitter", "part"), [(0.0, 0.5), (0.5, 0.75), (0.999, 0.9995)])
+def test_crashes_before_ready_back_off_exponentially_up_to_the_cap(jitter: float, part: float) -> None:
+    child, delays = Child(), []
+    for _ in range(2000):
+        child, delay = crash_at_start(child, jitter)
+        delays.append(delay)
+    assert delays[:3] == pytest.approx([BACKOFF_BASE * part, BACKOFF_BASE * 2 * part, BACKOFF_BASE * 4 * part])
+    assert delays == sorted(delays)
+    assert delays[-1] == pytest.approx(BACKOFF_CAP * part)
+
+
+def test_the_third_crash_before_ready_makes_it_degraded_and_it_is_still_tried() -> None:
+    child, seen = Child(), []
+    for _ in range(DEGRADED + 1):
+        child, _ = crash_at_start(child, 0.5)
+        seen.append(child.degraded)
+    assert seen == [False, False, True, True]
+    assert decide(child, TICK, child.due)[1] is Action.FORK
+
+
+@pytest.mark.parametrize("event", [CRASH, CRASH_IN_JOB])
+@pytest.mark.parametrize(("ready_for", "failures"), [(STABLE - 0.1, 5), (STABLE, 0), (10 * STABLE, 0)])
+def test_only_a_stable_minute_forgets_the_crashes_before(event: Event, ready_for: float, failures: int) -> None:
+    after, _ = decide(replace(RUNNING, ready=NOW - ready_for, failures=5), event, NOW)
+    assert (after.failures, after.degraded) == (failures, failures > 0)
+
+
+def test_a_child_that_is_not_ready_in_time_is_killed_and_tried_again() -> None:
+    child, _ = decide(Child(), TICK, NOW)
+    child, action = decide(child, TICK, NOW + BOOT - 0.1)
+    assert action is Action.NOTHING
+    child, action = decide(child, TICK, NOW + BOOT)
+    assert action is Action.KILL
+    child, _ = decide(child, CRASH, NOW + BOOT + 1)
+    assert (child.phase, child.failures) == (Phase.WAITING, 1)
+    assert decide(child, TICK, child.due)[1] is Action.FORK
+
+
+def test_a_child_without_a_boot_deadline_is_never_killed_for_it() -> None:
+    child, _ = decide(Child(), Tick(float("inf")), NOW)
+    assert decide(child, Tick(float("inf")), NOW + 1e9)[1] is Action.NOTHING
+
+
+def test_a_stop_during_the_backoff_stays_stopped() -> None:
+    child, _ = crash_at_start(Child(), 0.5)
+    child, action = decide(child, Stop(LATER), NOW)
+    assert (child.phase, action) == (Phase.GONE, Action.NOTHING)
+    assert decide(child, TICK, LATER + 1e6) == (child, Action.NOTHING)
+
+
+@pytest.mark.parametrize(("second", "due"), [(SOON, SOON), (LATER + 100, LATER), (NOW - 1, NOW - 1)])
+def test_a_second_stop_can_only_shorten(second: float, due: float) -> None:
+    after, action = decide(STOPPING, Stop(second), NOW)
+    assert (after.due, action) == (due, Action.NOTHING)
+
+
+@pytest.mark.parametrize("child", [STARTING, RUNNING, STOPPING, KILLED, KILLED_UNWANTED])
+@pytest.mark.parametrize("in_job", [False, True])
+def test_a_final_end_is_final(child: Child, in_job: bool) -> None:
+    after, _ = decide(child, Exited(in_job, 0.5, final=True), NOW)
+    assert (after.phase, after.wanted) == (Phase.GONE, False)
+    assert decide(after, TICK, NOW + 1e6)[1] is Action.NOTHING
+
+
+@pytest.mark.parametrize("child", EVERY_CHILD)
+def test_what_is_alive_and_what_waits_for_a_time(child: Child) -> None:
+    assert child.alive == (child.phase not in (Phase.WAITING, Phase.GONE))
+    assert child.timed == (child.phase in (Phase.WAITING, Phase.STARTING, Phase.STOPPING))
+
+
+unit = st.floats(0, 1, exclude_max=True)
+events = st.one_of(
+    st.builds(Tick, st.floats(0.1, 100)),
+    st.just(Ready()),
+    st.builds(Exited, st.booleans(), unit, st.booleans() & st.booleans() if False else st.just(False)),
+    st.builds(Exited, st.booleans(), unit, st.just(True)),
+    st.builds(Stop, st.floats(0, 500)),
+    st.just(Kill()),
+)
+steps = st.lists(st.tuples(events, st.floats(0, 100)), max_size=40)
+
+
+def life(script: list[tuple[Event, float]], child: Child | None = None) -> list[tuple[Child, Event, float, Child, Action]]:
+    """What happens, step by step. A process can only end where there is one."""
+    child, now, story = child or Child(), 0.0, []
+    for event, pause in script:
+        now += pause
+        if isinstance(event, Exited) and not child.alive:
+            continue
+        after, action = decide(child, event, now)
+        story.append((child, event, now, after, action))
+        child = after
+    return story
+
+
+@given(steps)
+def test_only_what_waits_and_is_due_is_forked(script: list[tuple[Event, float]]) -> None:
+    for before, event, now, after, action in life(script):
+        forked = isinstance(event, Tick) and before.phase is Phase.WAITING and now >= before.due
+        assert (action is Action.FORK) == forked == (after.forked, after.phase, before.alive) == ((now, Phase.STARTING, False))
