@@ -30,8 +30,8 @@ def pending(connection: psycopg.Connection, schema: str) -> list[Migration]:
     """What is still to be applied. Raises DatabaseError if the schema is newer than this program."""
     known = migrations()
     version = 0
-    exists = connection.execute("SELECT to_regclass(%s)", [f"{_quoted(schema)}.migration"]).fetchone()
-    if exists and exists[0] is not None:
+    ((exists,),) = connection.execute(load("has_migrations", schema)).fetchall()
+    if exists:
         ((version,),) = connection.execute(load("version", schema)).fetchall()
     if version > known[-1].version:
         raise DatabaseError(

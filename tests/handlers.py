@@ -9,12 +9,12 @@ from pathlib import Path
 
 from skipjack import Fail, Job, Retry, Unavailable
 
-LEDGER = os.environ.get("LEDGER", "/dev/null")
+LEDGER = Path(os.environ.get("LEDGER", "/dev/null"))
 
 
 def note(event: str, job: Job) -> None:
     """One line, one write: O_APPEND keeps lines of several processes whole."""
-    with open(LEDGER, "ab", buffering=0) as ledger:
+    with LEDGER.open("ab", buffering=0) as ledger:
         ledger.write(f"{event} {job.id} {job.attempt} {os.getpid()} {time.monotonic():.3f}\n".encode())
 
 

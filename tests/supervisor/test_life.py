@@ -1,6 +1,5 @@
 """A supervisor's life: start, work, stop. Real processes on a real database."""
 
-import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +15,7 @@ def sockets(pid: int) -> list[str]:
     found = []
     for fd in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
-            found.append(os.readlink(fd))
+            found.append(str(fd.readlink()))
     assert found
     return [target for target in found if target.startswith("socket:")]
 

@@ -1,6 +1,7 @@
 """The supervisor's decisions. Pure: no process, no clock; every time below is a number that the test chose."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -56,14 +57,12 @@ def due(child: Child) -> Child:
         (due(STOPPING), TICK, Phase.KILLED, Action.KILL, False),
         (due(KILLED), TICK, Phase.KILLED, Action.NOTHING, True),
         (due(GONE), TICK, Phase.GONE, Action.NOTHING, False),
-        #
         (WAITING, Ready(), Phase.WAITING, Action.NOTHING, True),
         (STARTING, Ready(), Phase.RUNNING, Action.NOTHING, True),
         (RUNNING, Ready(), Phase.RUNNING, Action.NOTHING, True),
         (STOPPING, Ready(), Phase.STOPPING, Action.NOTHING, False),
         (KILLED, Ready(), Phase.KILLED, Action.NOTHING, True),
         (GONE, Ready(), Phase.GONE, Action.NOTHING, False),
-        #
         (STARTING, CRASH, Phase.WAITING, Action.NOTHING, True),
         (RUNNING, CRASH, Phase.WAITING, Action.NOTHING, True),
         (RUNNING, CRASH_IN_JOB, Phase.WAITING, Action.NOTHING, True),
@@ -71,14 +70,12 @@ def due(child: Child) -> Child:
         (STOPPING, CRASH_IN_JOB, Phase.GONE, Action.NOTHING, False),
         (KILLED, CRASH, Phase.WAITING, Action.NOTHING, True),
         (KILLED_UNWANTED, CRASH_IN_JOB, Phase.GONE, Action.NOTHING, False),
-        #
         (WAITING, Stop(SOON), Phase.GONE, Action.NOTHING, False),
         (STARTING, Stop(SOON), Phase.STOPPING, Action.TERMINATE, False),
         (RUNNING, Stop(SOON), Phase.STOPPING, Action.TERMINATE, False),
         (STOPPING, Stop(SOON), Phase.STOPPING, Action.NOTHING, False),
         (KILLED, Stop(SOON), Phase.KILLED, Action.NOTHING, False),
         (GONE, Stop(SOON), Phase.GONE, Action.NOTHING, False),
-        #
         (WAITING, Kill(), Phase.GONE, Action.NOTHING, False),
         (STARTING, Kill(), Phase.KILLED, Action.KILL, False),
         (RUNNING, Kill(), Phase.KILLED, Action.KILL, False),
@@ -193,33 +190,75 @@ def test_what_is_alive_and_what_waits_for_a_time(child: Child) -> None:
     assert child.timed == (child.phase in (Phase.WAITING, Phase.STARTING, Phase.STOPPING))
 
 
-unit = st.floats(0, 1, exclude_max=True)
-events = st.one_of(
+EVENTS = st.one_of(
     st.builds(Tick, st.floats(0.1, 100)),
     st.just(Ready()),
-    st.builds(Exited, st.booleans(), unit, st.booleans() & st.booleans() if False else st.just(False)),
-    st.builds(Exited, st.booleans(), unit, st.just(True)),
+    st.builds(Exited, st.booleans(), st.floats(0, 1, exclude_max=True), st.sampled_from([False, False, False, True])),
     st.builds(Stop, st.floats(0, 500)),
     st.just(Kill()),
 )
-steps = st.lists(st.tuples(events, st.floats(0, 100)), max_size=40)
+SCRIPTS = st.lists(st.tuples(EVENTS, st.floats(0, 100)), max_size=40)
+Script = list[tuple[Event, float]]
 
 
-def life(script: list[tuple[Event, float]], child: Child | None = None) -> list[tuple[Child, Event, float, Child, Action]]:
-    """What happens, step by step. A process can only end where there is one."""
-    child, now, story = child or Child(), 0.0, []
+class Step(NamedTuple):
+    before: Child
+    event: Event
+    now: float
+    after: Child
+    action: Action
+
+
+def life(script: Script, child: Child, now: float = 0.0) -> list[Step]:
+    """What becomes of `child`: each event after its pause. A process ends only where there is one."""
+    steps = []
     for event, pause in script:
         now += pause
         if isinstance(event, Exited) and not child.alive:
             continue
-        after, action = decide(child, event, now)
-        story.append((child, event, now, after, action))
-        child = after
-    return story
+        steps.append(Step(child, event, now, *decide(child, event, now)))
+        child = steps[-1].after
+    return steps
 
 
-@given(steps)
-def test_only_what_waits_and_is_due_is_forked(script: list[tuple[Event, float]]) -> None:
-    for before, event, now, after, action in life(script):
-        forked = isinstance(event, Tick) and before.phase is Phase.WAITING and now >= before.due
-        assert (action is Action.FORK) == forked == (after.forked, after.phase, before.alive) == ((now, Phase.STARTING, False))
+@given(SCRIPTS)
+def test_only_what_waits_and_is_due_is_forked(script: Script) -> None:
+    for step in life(script, Child()):
+        due = step.before.phase is Phase.WAITING and step.now >= step.before.due
+        assert (step.action is Action.FORK) == (due and isinstance(step.event, Tick))
+        assert (step.action is Action.FORK) == (step.after.alive and not step.before.alive)
+
+
+@given(SCRIPTS, st.one_of(st.builds(Stop, st.floats(0, 500)), st.just(Kill())), SCRIPTS)
+def test_nothing_after_a_stop_or_kill_forks_again(before: Script, order: Event, after: Script) -> None:
+    steps = life([*before, (order, 1.0), *after], Child())
+    told = next(number for number, step in enumerate(steps) if isinstance(step.event, Stop | Kill))
+    assert not [step for step in steps[told:] if step.action is Action.FORK or step.after.wanted]
+
+
+@given(SCRIPTS)
+def test_one_process_is_told_to_stop_once_and_killed_once(script: Script) -> None:
+    told: list[Action] = []
+    for step in life(script, Child()):
+        if step.action is Action.FORK:
+            told = []
+        elif step.action is not Action.NOTHING:
+            assert step.before.alive
+            told.append(step.action)
+        assert told in ([], [Action.TERMINATE], [Action.KILL], [Action.TERMINATE, Action.KILL])
+
+
+@given(SCRIPTS, st.floats(0, 1000))
+def test_a_stopped_child_is_gone_once_its_time_is_over_and_its_process_has_ended(script: Script, wait: float) -> None:
+    steps = life(script, Child())
+    child, now = (steps[-1].after, steps[-1].now) if steps else (Child(), 0.0)
+    last = life([(Stop(now + wait), 0.0), (TICK, wait + 501), (CRASH, 1.0)], child, now)[-1]
+    assert last.after.phase is Phase.GONE
+
+
+@given(SCRIPTS)
+def test_a_wanted_child_without_a_process_is_tried_within_the_cap(script: Script) -> None:
+    for step in life(script, Child()):
+        if step.after.wanted and not step.after.alive:
+            assert step.after.phase is Phase.WAITING
+            assert step.after.due <= step.now + BACKOFF_CAP
