@@ -35,6 +35,8 @@ class Cell(IntEnum):
     """Number of the last claim whose reply arrived. While it differs from SENT a claim may be in flight."""
     BEAT_FAILING = 7
     """1 while the last heartbeat failed for want of a database: a death now is not the job's fault."""
+    STOP = 8
+    """1 when the child is to stop; written by the supervisor."""
     DONE = 16
     RETRIED = 17
     FAILED = 18

@@ -128,7 +128,8 @@ class Patience:
             self.since = time.monotonic()
         said = " ".join(str(error).split())
         if said != self.said:
-            log.warning("%s: waiting for the database: %s", self.what, said)
+            trouble = "waiting for the database" if is_infrastructure(error) else "the database refuses, trying again"
+            log.warning("%s: %s: %s", self.what, trouble, said)
             self.said = said
         self.failures += 1
         return min(self.cap, 0.05 * 2.0 ** min(self.failures - 1, 30)) * random.uniform(0.5, 1)

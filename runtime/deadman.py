@@ -9,7 +9,6 @@ import ctypes
 import os
 import signal
 import sys
-import threading
 import time
 
 TIMER_ABSTIME = 1
@@ -56,8 +55,6 @@ class DeadMan:
     """One timer, for the process that makes it."""
 
     def __init__(self) -> None:
-        # the heartbeat must not arm it for a job that the worker has left meanwhile
-        self.lock = threading.Lock()
         self._timer = ctypes.c_void_p()
         self._spec = Itimerspec()
         if sys.platform == "linux":

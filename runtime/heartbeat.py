@@ -26,16 +26,20 @@ HANDLER_STOPPED = 70
 
 
 class Heartbeat(threading.Thread):
-    """The thread. The worker calls `hold` before a handler runs and `let_go` when it has returned."""
+    """The thread. The worker calls `hold` when it has claimed, `running` before each handler, `let_go` after the last."""
 
     def __init__(self, child: Child, name: str, pool: Pool) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._child = child
         self._pool = pool
-        self._session = Session(child.config.database, f"heartbeat {name}", deadline=max(1.0, pool.heartbeat), durable=True)
+        self._session = Session(child.config.database, f"heartbeat {name}", deadline=max(1.0, pool.heartbeat))
         self._patience = Patience(f"heartbeat {name}", cap=max(0.2, pool.heartbeat / 4))
         self._deadman = DeadMan()
+        # Guards what follows, so that no beat arms the timer for, or stops, a job that the worker has left meanwhile.
+        self._lock = threading.Lock()
         self._held: tuple[Claim, ...] = ()
+        self._running: Claim | None = None
+        self._lost: set[int] = set()
         self._due = 0.0
         self._orphans: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._sweeps: list[tuple[float, float, str]] = []  # due, next pause, token
@@ -44,17 +48,23 @@ class Heartbeat(threading.Thread):
         self._release = load("release", schema)
 
     def hold(self, claims: tuple[Claim, ...]) -> None:
-        """From now on these claims are renewed, and this process does not outlive their lease."""
-        with self._deadman.lock:
-            self._due = claims[0].deadline - self._pool.lease + self._pool.heartbeat
-            self._held = claims
+        """From now on these claims, taken together, are renewed, and this process does not outlive their lease."""
+        with self._lock:
             self._child.cells[Cell.BEAT_FAILING] = 0
+            self._due = claims[0].deadline - self._pool.lease + self._pool.heartbeat
+            self._held, self._lost = claims, set()
             self._arm(claims[0].deadline)
 
+    def running(self, claim: Claim | None) -> bool:
+        """Says whose handler is to run; returns False if its lease is gone, so that it must not."""
+        with self._lock:
+            self._running = claim
+            return claim is None or claim.job.id not in self._lost
+
     def let_go(self) -> None:
-        """The handler has returned: the lease may end without harm, since the settle is fenced."""
-        with self._deadman.lock:
-            self._held = ()
+        """The handlers have returned: the lease may end without harm, since the settle is fenced."""
+        with self._lock:
+            self._held, self._running = (), None
             if self._pool.on_lease_lost == "kill":
                 self._deadman.disarm()
                 self._child.cells[Cell.DEADLINE] = 0
@@ -66,7 +76,9 @@ class Heartbeat(threading.Thread):
     def run(self) -> None:
         """Beats when a beat is due, and sweeps; sleeps otherwise. A job that begins meanwhile is not due sooner."""
         while True:
-            wakes = [self._due if self._held else now() + self._pool.heartbeat, *(due for due, _, _ in self._sweeps)]
+            wakes = [now() + self._pool.heartbeat, *(due for due, _, _ in self._sweeps)]
+            if self._held:
+                wakes.append(self._due)
             try:
                 token = self._orphans.get(timeout=max(0.0, min(wakes) - now()))
             except queue.Empty:
@@ -83,37 +95,45 @@ class Heartbeat(threading.Thread):
             self._deadman.arm(until)
 
     def _beat(self, held: tuple[Claim, ...]) -> None:
-        sent = now()
         claims = [{"id": c.job.id, "token": c.token} for c in sorted(held, key=lambda claim: claim.job.id)]
+        sent = now()
         try:
             rows = self._session.run(self._beat_statement, {"lease": self._pool.lease, "held": encode(claims).decode()})
         except psycopg.Error as error:
-            self._child.cells[Cell.BEAT_FAILING] = 1  # whatever ends this worker now, the job is not to blame
-            self._due = now() + self._patience.failed(error)
+            pause = self._patience.failed(error)
+            with self._lock:
+                if self._held is held:
+                    self._child.cells[Cell.BEAT_FAILING] = 1  # whatever ends this worker now, the job is not to blame
+                    self._due = now() + pause
             return
         self._patience.recovered()
-        self._child.cells[Cell.BEAT_FAILING] = 0
         renewed = dict(rows)
-        with self._deadman.lock:
+        with self._lock:
             if self._held is not held:
                 return  # the worker went on meanwhile; rows may be missing because it settled them
+            self._child.cells[Cell.BEAT_FAILING] = 0
             self._due = sent + self._pool.heartbeat
-            if all(claim.job.id in renewed for claim in held):
+            self._lost |= {claim.job.id for claim in held} - set(renewed)
+            if renewed:
                 self._arm(deadline(sent, self._pool.lease))
-        for claim in held:
-            if claim.job.id not in renewed:
-                self._lost(claim)
-            elif renewed[claim.job.id]:
-                log.warning("job %d was cancelled: stopping its handler", claim.job.id)
-                os._exit(HANDLER_STOPPED)
+            if self._running is not None:
+                self._look_at(self._running.job.id, renewed)
 
-    def _lost(self, claim: Claim) -> None:
-        if self._pool.on_lease_lost == "finish":
-            log.warning("job %d lost its lease; it runs on, but its outcome will not count", claim.job.id)
-            self._due = math.inf
+    def _look_at(self, id_: int, renewed: dict[int, bool]) -> None:
+        if renewed.get(id_):
+            self._stop_handler(f"job {id_} was cancelled")
+        elif id_ in renewed:
+            return
+        elif self._pool.on_lease_lost == "kill":
+            self._stop_handler(f"job {id_} lost its lease")
         else:
-            log.warning("job %d lost its lease: stopping its handler", claim.job.id)
-            os._exit(HANDLER_STOPPED)
+            log.warning("job %d lost its lease; it runs on, but its outcome will not count", id_)
+            self._due = math.inf
+
+    def _stop_handler(self, why: str) -> None:
+        log.warning("%s: stopping its handler", why)
+        # with the lock held, so that the worker cannot begin another job meanwhile
+        os._exit(HANDLER_STOPPED)
 
     def _sweep(self) -> None:
         due = [sweep for sweep in self._sweeps if sweep[0] <= now()]

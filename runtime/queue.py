@@ -35,7 +35,7 @@ class Reply(NamedTuple):
     """What the database said: the new status of each job settled, by id, and the jobs claimed."""
 
     settled: dict[int, str]
-    claims: list[Claim]
+    claims: tuple[Claim, ...]
 
 
 def deadline(sent: float, lease: float) -> float:
@@ -62,10 +62,10 @@ class Queue:
         self._settle_and_claim = load("settle_and_claim", schema)
         self._release = load("release", schema)
 
-    @property
-    def last_token(self) -> str:
-        """The token of the claim that was sent last."""
-        return self._child.incarnation.token(self._child.cells[Cell.SENT])
+    def claim_in_flight(self) -> str | None:
+        """The token of the claim that was sent and not answered, if there is one."""
+        sent, heard = self._child.cells[Cell.SENT], self._child.cells[Cell.HEARD]
+        return self._child.incarnation.token(sent) if sent != heard else None
 
     def settle_and_claim(self, outcomes: Sequence[Outcome], limit: int) -> Reply:
         """Settles `outcomes`, then claims up to `limit` jobs (0: settle only). Raises psycopg.Error."""
@@ -88,11 +88,11 @@ class Queue:
         until = deadline(sent, self._lease)
         return Reply(
             decode(rows[0][0], type=dict[int, str]) if rows[0][0] else {},
-            [
+            tuple(
                 Claim(Job(id_, self._type, decode(payload), key, attempt, most, created, run_at), token, seq, until)
                 for _, id_, payload, key, attempt, most, created, run_at in rows
                 if id_ is not None
-            ],
+            ),
         )
 
     def give_back(self, token: str) -> None:

@@ -5,11 +5,14 @@ import select
 import signal
 from types import FrameType
 
+from .board import Cell
+
 
 class Stop:
     """Installs the handlers; made once in a child, before its signals are unblocked. `fd` is readable after a signal."""
 
-    def __init__(self) -> None:
+    def __init__(self, cells: memoryview) -> None:
+        self._cells = cells
         self.fd, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._requested = False
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -24,10 +27,10 @@ class Stop:
     @property
     def requested(self) -> bool:
         """Whether this child has been told to stop."""
-        return self._requested
+        return self._requested or self._cells[Cell.STOP] == 1
 
     def wait(self, seconds: float, *fds: int) -> bool:
         """Waits for a signal, for one of `fds` to become readable, or for `seconds`; returns `requested`."""
-        if not self._requested:
+        if not self.requested:
             select.select([self.fd, *fds], [], [], max(0.0, seconds))
-        return self._requested
+        return self.requested

@@ -71,17 +71,17 @@ class Worker:
                 if not self._child.stop.requested:
                     self._idle()
 
-    def _exchange(self, outcomes: list[Outcome], limit: int) -> list[Claim]:
+    def _exchange(self, outcomes: list[Outcome], limit: int) -> tuple[Claim, ...]:
         """Settles and claims, however long the database is away."""
         while True:
             try:
                 reply = self._queue.settle_and_claim(outcomes, limit)
             except psycopg.Error as error:
                 if not self._recover(outcomes, error):
-                    return []
+                    return ()
                 outcomes, limit = [], 0 if self._child.stop.requested else self._limit
                 if not limit:
-                    return []
+                    return ()
             else:
                 self._settled(outcomes, reply.settled)
                 return reply.claims
@@ -93,7 +93,7 @@ class Worker:
         may still be on its way to the database, so that the heartbeat sweeps again later. Returns False if told to
         stop while there was nothing to settle: the reaper gives the claim back.
         """
-        lost = self._queue.last_token
+        lost = self._queue.claim_in_flight()
         refusals = 0
         while True:
             refusals += not is_infrastructure(error)
@@ -107,34 +107,39 @@ class Worker:
                 if outcomes:
                     self._settled(outcomes, self._queue.settle_and_claim(outcomes, 0).settled, resent=True)
                     outcomes = []
-                self._queue.give_back(lost)
+                if lost:
+                    self._queue.give_back(lost)
             except psycopg.Error as again:
                 error = again
             else:
                 self._patience.recovered()
-                self._heartbeat.sweep_later(lost)
+                if lost:
+                    self._heartbeat.sweep_later(lost)
                 return True
 
-    def _perform(self, claims: Sequence[Claim]) -> list[Outcome]:
+    def _perform(self, claims: tuple[Claim, ...]) -> list[Outcome]:
         """Runs the handler for each claim, in order; the outcomes."""
+        if now() >= claims[0].deadline:
+            # the reply came so late that the lease may be over: nothing is begun
+            return [Outcome(claim.job.id, claim.token, "unstarted") for claim in claims]
         outcomes = []
-        for number, claim in enumerate(claims):
-            if self._child.stop.requested or now() >= claim.deadline:
-                # not begun, because we stop, or because the reply came so late that the lease may be over
+        self._heartbeat.hold(claims)
+        for claim in claims:
+            if self._child.stop.requested or not self._heartbeat.running(claim):
                 outcomes.append(Outcome(claim.job.id, claim.token, "unstarted"))
-                continue
-            error = self._run_handler(claim, tuple(claims[number:]))
-            outcomes.append(retry.outcome(claim.job.id, claim.token, claim.job.attempt, error, self._unavailable))
+            else:
+                error = self._run_handler(claim)
+                outcomes.append(retry.outcome(claim.job.id, claim.token, claim.job.attempt, error, self._unavailable))
+        self._heartbeat.let_go()
         return outcomes
 
-    def _run_handler(self, claim: Claim, held: tuple[Claim, ...]) -> BaseException | None:
+    def _run_handler(self, claim: Claim) -> BaseException | None:
         cells = self._cells
         cells[Cell.JOB] = 0
         cells[Cell.SEQ] = claim.seq
         cells[Cell.BUSY_SINCE] = int(now() * 1e9)
         cells[Cell.JOB] = claim.job.id  # last: from here on a death is charged to this job
         cells[Cell.STATE] = State.BUSY
-        self._heartbeat.hold(held)
         try:
             self._handler(claim.job)
         except BaseException as raised:  # sys.exit() in a handler ends the job, not the worker
@@ -144,7 +149,7 @@ class Worker:
         finally:
             if os.getpid() != self._pid:
                 os._exit(0)  # a child that the handler forked came back here: it holds no claim
-            self._heartbeat.let_go()
+            self._heartbeat.running(None)
 
     def _settled(self, outcomes: list[Outcome], settled: dict[int, str], *, resent: bool = False) -> None:
         """Notes what the database made of the outcomes. A job that is missing is not ours any more."""

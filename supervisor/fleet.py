@@ -134,14 +134,23 @@ class Fleet:
         member.child, action = policy.decide(member.child, event, time.monotonic())
         match action:
             case Action.FORK:
-                cells = self._house.board.slot(member.role.slot)
-                cells[Cell.NONCE] = new_nonce()
-                member.pid = spawn(member.role.title, self._disown, member.role.begin)
+                self._fork(member)
             case Action.TERMINATE:
+                # on the board as well: a handler's library may have put its own handler in the place of ours
+                self._house.board.slot(member.role.slot)[Cell.STOP] = 1
                 self._signal(member, member.role.stop_signal)
             case Action.KILL:
                 log.warning("%s[%d] is killed: its time is over", member.role.title, member.pid)
                 self._signal(member, signal.SIGKILL)
+
+    def _fork(self, member: Member) -> None:
+        cells = self._house.board.slot(member.role.slot)
+        cells[Cell.NONCE], cells[Cell.STOP] = new_nonce(), 0
+        try:
+            member.pid = spawn(member.role.title, self._disown, member.role.begin)
+        except OSError as error:  # no memory, or no more processes allowed: as if it had crashed at once
+            log.error("cannot start %s: %s", member.role.title, error.strerror)
+            self._apply(member, policy.Exited(in_job=False, jitter=random.random()))
 
     def _signal(self, member: Member, sig: signal.Signals) -> None:
         with suppress(ProcessLookupError):

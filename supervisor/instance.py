@@ -1,17 +1,27 @@
 """One supervisor per name and host: a lock that the kernel drops when its holder dies."""
 
 import fcntl
+import logging
 import os
 
 from ..runtime import places
-from ..runtime.errors import SkipjackError
+from ..runtime.errors import ConfigError, SkipjackError
+
+log = logging.getLogger("skipjack.supervisor")
 
 
-def lock(name: str) -> int:
-    """Takes the lock and returns its descriptor, which children must close. Raises SkipjackError that says who holds it."""
+def lock(name: str) -> int | None:
+    """Takes the lock and returns its descriptor, which children must close. Raises SkipjackError that says who holds it.
+
+    None where this user may write no state folder (a container with a read-only disk): it runs, without this guard.
+    """
     folder = places.state_dir(name)
-    places.make_folder(folder)
-    descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        places.make_folder(folder)
+        descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except (ConfigError, OSError) as error:
+        log.warning("nothing keeps a second supervisor of this name from starting: %s", error)
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

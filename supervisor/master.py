@@ -126,4 +126,5 @@ class Master:
     def _disown(self) -> None:
         """In a child: lets go of what is the supervisor's. The lock would be held on by a child that outlives it."""
         self._wakeup.close()
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)

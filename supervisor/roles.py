@@ -123,7 +123,7 @@ class House:
                 self.board,
                 cells,
                 Incarnation(hostname(), os.getpid(), cells[Cell.NONCE]),
-                Stop(),
+                Stop(cells),
                 self.pipes,
                 self.pool_slots,
                 self.role_slots,
