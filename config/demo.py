@@ -42,12 +42,17 @@ def slow(job: Job) -> None:
 
 def already_done(job: Job) -> bool:
     """Whether an earlier attempt had its effect."""
-    return (LEDGER / str(job.id)).exists()
+    return effect(job).exists()
 
 
 def note(job: Job, text: str) -> None:
     """The effect: all or nothing, because a rename is."""
     LEDGER.mkdir(exist_ok=True)
-    draft = LEDGER / f"{job.id}.{os.getpid()}"
+    draft = effect(job).with_suffix(f".{os.getpid()}")
     draft.write_text(f"{job.type}: {text}\n")
-    draft.rename(LEDGER / str(job.id))
+    draft.rename(effect(job))
+
+
+def effect(job: Job) -> Path:
+    """The file of this job. The time tells jobs of the same id apart when the database was made anew."""
+    return LEDGER / f"{job.id}-{job.created_at.timestamp():.0f}"

@@ -19,7 +19,9 @@ from .errors import ConfigError
 
 
 def state_root() -> Path:
-    """The folder above all state folders: /var/lib/skipjack as root, else skipjack below $XDG_STATE_HOME."""
+    """The folder above all state folders: $SKIPJACK_STATE_DIR, or /var/lib/skipjack as root, or below $XDG_STATE_HOME."""
+    if named := os.environ.get("SKIPJACK_STATE_DIR"):
+        return Path(named).absolute()
     if os.geteuid() == 0:
         return Path("/var/lib/skipjack")
     base = Path(os.environ.get("XDG_STATE_HOME", ""))

@@ -56,7 +56,7 @@ def describe(error: BaseException) -> str:
     head = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, (Retry, Fail, Unavailable)):
         return storable(head.partition(": ")[2] or head)
-    return storable(head + "\n" + "".join(traceback.format_exception(error)))
+    return storable(head + "\n" + "".join(traceback.format_exception(error)).rstrip())
 
 
 def storable(text: str) -> str:

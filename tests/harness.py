@@ -61,7 +61,7 @@ class Supervisor:
             "SKIPJACK_DATABASE_URL": conninfo,
             "PYTHONPATH": str(HANDLERS.parent),
             "LEDGER": str(self.ledger),
-            "XDG_STATE_HOME": str(folder / "state"),
+            "SKIPJACK_STATE_DIR": str(folder / "state"),
         }
         self.process: subprocess.Popen[bytes] | None = None
 

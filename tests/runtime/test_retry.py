@@ -6,6 +6,7 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from skipjack.runtime.errors import ConfigError
 from skipjack.runtime.job import Fail, Retry, Unavailable
 from skipjack.runtime.retry import ERROR_BYTES, describe, outcome, storable

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from skipjack.supervisor.policy import (
     BACKOFF_BASE,
     BACKOFF_CAP,
