@@ -5,13 +5,13 @@ effect is a line in a file; in an application it is a row, a mail's message id, 
 """
 
 import os
-import tempfile
 import time
 from pathlib import Path
 
 from skipjack import Job, Retry
+from skipjack.runtime.places import make_folder, state_root
 
-LEDGER = Path(tempfile.gettempdir()) / f"skipjack-demo-{os.getuid()}"
+LEDGER = state_root() / "demo"
 
 
 def greet(job: Job) -> None:
@@ -47,7 +47,7 @@ def already_done(job: Job) -> bool:
 
 def note(job: Job, text: str) -> None:
     """The effect: all or nothing, because a rename is."""
-    LEDGER.mkdir(exist_ok=True)
+    make_folder(LEDGER)
     draft = effect(job).with_suffix(f".{os.getpid()}")
     draft.write_text(f"{job.type}: {text}\n")
     draft.rename(effect(job))

@@ -33,8 +33,8 @@ class Cell(IntEnum):
     """Number of the last claim sent."""
     HEARD = 6
     """Number of the last claim whose reply arrived. While it differs from SENT a claim may be in flight."""
-    BEAT_FAILING = 7
-    """1 while the last heartbeat failed for want of a database: a death now is not the job's fault."""
+    BEAT_SENT = 7
+    """When the oldest heartbeat without an answer was sent; 0 for none. It tells an outage from a job that held the GIL."""
     STOP = 8
     """1 when the child is to stop; written by the supervisor."""
     DONE = 16
@@ -42,13 +42,10 @@ class Cell(IntEnum):
     FAILED = 18
     DEAD = 19
     RETURNED = 20
-    LOST = 21
     DEADLINE = 23
     """When the dead-man's timer fires; 0 while it is not armed."""
     ALIVE = 24
-    """When a role last completed a turn of its loop."""
-    BUSY_SINCE = 25
-    """When the current job's handler was started."""
+    """When a role last completed a turn of its loop; of CLOCK_MONOTONIC, in which a suspended host does not seem hung."""
 
 
 class State(IntEnum):
@@ -58,7 +55,6 @@ class State(IntEnum):
     BOOTING = 1
     IDLE = 2
     BUSY = 3
-    DRAINING = 4
 
 
 OUTCOMES = {
@@ -68,7 +64,6 @@ OUTCOMES = {
     "dead": Cell.DEAD,
     "returned": Cell.RETURNED,
     "unstarted": Cell.RETURNED,
-    "lost": Cell.LOST,
 }
 
 

@@ -9,6 +9,7 @@ import logging
 import psycopg
 
 from . import embedded, handler
+from .board import State
 from .child import Child
 from .client import enqueue
 from .config import Config
@@ -24,6 +25,7 @@ log = logging.getLogger("skipjack.boot")
 def run(child: Child) -> None:
     """The role. Raises SkipjackError, whose exit code the supervisor leaves with."""
     load_handlers(child.config)
+    child.state(State.IDLE)  # from here on it may take as long as the database does
     settings = child.config.database
     while settings.url == "embedded" and not embedded.ready(settings.directory):
         if child.stop.wait(0.02):

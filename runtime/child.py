@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .board import Board, Cell, State
 from .config import Config
 from .incarnation import Incarnation
-from .stop import Stop
+from .stop import Stop, pipe
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,17 @@ class Pipe:
     @classmethod
     def make(cls) -> "Pipe":
         """A new pipe, not inherited over an exec."""
-        return cls(*os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
+        return cls(*pipe())
 
     def wake(self, workers: int = 1) -> None:
         """Wakes up to `workers` idle workers. A full pipe wakes them anyway."""
         with suppress(BlockingIOError):
             os.write(self.write, b"\0" * min(workers, 1024))
+
+    def drain(self) -> None:
+        """Takes all tokens."""
+        with suppress(BlockingIOError):
+            os.read(self.read, 1 << 16)
 
     def take(self) -> None:
         """Takes one token, if a sibling was not faster."""

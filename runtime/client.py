@@ -74,7 +74,7 @@ def enqueue(
         "payload": payload_text(payload),
         "key": None if key is None else text("key", key),
         "delay": seconds(delay),
-        "max_attempts": max_attempts,
+        "max_attempts": checked_attempts(max_attempts),
     }
     statement = load("enqueue", schema)
     if isinstance(connection, psycopg.AsyncConnection):
@@ -146,6 +146,13 @@ def seconds(delay: float | str | timedelta) -> float:
     return value
 
 
+def checked_attempts(max_attempts: int | None) -> int | None:
+    """`max_attempts` if a job can have it, or ConfigError."""
+    if max_attempts is not None and not 1 <= max_attempts <= 32767:
+        raise ConfigError(REFUSALS["job_attempts"])
+    return max_attempts
+
+
 def refusal(error: psycopg.Error) -> Exception:
     """The error to raise for `error`: one line that says what to mend where that is known."""
     if error.diag.constraint_name in REFUSALS:
@@ -153,7 +160,7 @@ def refusal(error: psycopg.Error) -> Exception:
     if isinstance(error, (psycopg.errors.UntranslatableCharacter, psycopg.errors.InvalidTextRepresentation)):
         return ConfigError(f"payload: {error.diag.message_primary}: {error.diag.message_detail or ''}".rstrip(": "))
     if isinstance(error, psycopg.errors.NumericValueOutOfRange):
-        return ConfigError(REFUSALS["job_attempts"])
+        return ConfigError(f"payload: {error.diag.message_primary}")
     if isinstance(error, (psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName)):
         return ConfigError("the schema is missing or older than this program: run `skipjack migrate`")
     return error

@@ -196,15 +196,24 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
     replace = msgspec.structs.replace
     # A path need not be UTF-8, but the name goes to places that are.
     name = config.supervisor.name or os.fsencode(config.path).decode(errors="backslashreplace")
-    return replace(
-        config,
-        database=replace(
-            config.database,
-            url=url or config.database.url,
-            data_dir=str(config.path.parent / (config.database.data_dir or places.state_dir(name) / "postgres")),
-        ),
-        supervisor=replace(config.supervisor, name=name),
-    )
+    database = replace(config.database, url=url or config.database.url)
+    if database.url == "embedded":
+        folder = database.data_dir or places.state_dir(name) / "postgres"
+        database = replace(database, data_dir=str(config.path.parent / folder))
+    return replace(config, database=database, supervisor=replace(config.supervisor, name=name))
+
+
+def without_effect(config: Config) -> Iterator[str]:
+    """A line for each setting that is accepted and does nothing yet in this version."""
+    default = Pool(handler="a:b")
+    for name, pool in config.pools.items():
+        for key in ("timeout", "keep_done"):
+            if getattr(pool, key) != getattr(default, key):
+                yield f"pool.{name}.{key} has no effect in this version"
+        if pool.claim == "auto":
+            yield f'pool.{name}.claim = "auto" takes one job at a time in this version'
+    if config.schedules:
+        yield f"schedules do not fire in this version: {', '.join(sorted(config.schedules))}"
 
 
 def resolve(explicit: Path | None) -> Config:

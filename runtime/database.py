@@ -5,11 +5,12 @@ A `Session` is one connection that comes back. It never decides what a lost repl
 """
 
 import logging
+import os
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, LiteralString, TypeVar
+from collections.abc import Mapping
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.abc import PQGen
@@ -19,7 +20,6 @@ from . import config, embedded
 from .errors import DatabaseError
 
 log = logging.getLogger("skipjack.database")
-T = TypeVar("T")
 
 # The planner has one good plan for each of our statements, and statistics of a queue are always stale: a LIMIT that is
 # a parameter, or a table that was empty when the plan was cached, would make it sort or scan the whole table.
@@ -47,9 +47,12 @@ REFUSED = re.compile(
 
 def is_infrastructure(error: BaseException) -> bool:
     """Whether `error` tells of the database's absence (design, section 2), so that no job is to blame."""
-    if not isinstance(error, psycopg.OperationalError):
+    if not isinstance(error, psycopg.Error):
         return False
-    return error.sqlstate is None or INFRASTRUCTURE.fullmatch(error.sqlstate) is not None
+    # by SQLSTATE and not by class: 25006 (read-only, as in a failover) is an InternalError
+    if error.sqlstate is not None:
+        return INFRASTRUCTURE.fullmatch(error.sqlstate) is not None
+    return isinstance(error, psycopg.OperationalError)
 
 
 def is_refused(error: psycopg.OperationalError) -> bool:
@@ -89,23 +92,22 @@ def connect(
     settable = PLANNER | {"statement_timeout": f"{deadline * 1000:.0f}", "timezone": "UTC"}
     if not durable:
         settable["synchronous_commit"] = "off"
-    url = conninfo(settings)
-    options = [str(conninfo_to_dict(url).get("options", ""))]
+    given = conninfo_to_dict(conninfo(settings))
+    options = [str(given.get("options") or os.environ.get("PGOPTIONS", ""))]
     options += [f"-c {key}={value}" for key, value in settable.items()]
+    defaults: dict[str, str | int] = {
+        "application_name": f"skipjack {name}"[:63],
+        "connect_timeout": connect_timeout,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(deadline * 1000),
+    }
+    fixed = {"options": " ".join(options).strip(), "client_encoding": "utf8"}
     connection = Connection.connect(
-        make_conninfo(
-            url,
-            application_name=f"skipjack {name}"[:63],
-            options=" ".join(options).strip(),
-            client_encoding="utf8",
-            connect_timeout=connect_timeout,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
-            tcp_user_timeout=int(deadline * 1000),
-        ),
+        make_conninfo("", **(defaults | {key: value for key, value in given.items() if value is not None} | fixed)),
         autocommit=True,
-        prepare_threshold=None,  # `Session.run` prepares, nothing else
+        prepare_threshold=1 << 30,  # nothing by itself; `Session.run` asks for it. None would forbid that too
     )
     # later than the server's own timeout, so that a slow statement is told from a silent server
     connection.deadline = deadline + 5
@@ -144,17 +146,32 @@ class Patience:
 class Session:
     """One connection that is opened when it is first needed and opened anew after it broke."""
 
-    def __init__(self, settings: config.Database, name: str, *, deadline: float = 30.0, durable: bool = True) -> None:
+    def __init__(
+        self,
+        settings: config.Database,
+        name: str,
+        *,
+        deadline: float = 30.0,
+        durable: bool = True,
+        connect_timeout: int = 10,
+    ) -> None:
         self.settings = settings
         self.name = name
         self.deadline = deadline
         self.durable = durable
+        self.connect_timeout = connect_timeout
         self.connection: Connection | None = None
 
     def open(self) -> Connection:
         """The connection, opened if need be. Raises psycopg.OperationalError."""
         if self.connection is None or self.connection.closed:
-            self.connection = connect(self.settings, self.name, deadline=self.deadline, durable=self.durable)
+            self.connection = connect(
+                self.settings,
+                self.name,
+                deadline=self.deadline,
+                durable=self.durable,
+                connect_timeout=self.connect_timeout,
+            )
         return self.connection
 
     def run(self, statement: LiteralString, params: Mapping[str, object]) -> list[tuple[Any, ...]]:
@@ -173,25 +190,12 @@ class Session:
             connection.close()
 
 
-def patiently(attempt: Callable[[], T], patience: Patience, pause: Callable[[float], bool]) -> T | None:
-    """Tries until the database answers. `pause(seconds)` waits, and returns True when told to stop; then None."""
-    while True:
-        try:
-            result = attempt()
-        except psycopg.OperationalError as error:
-            if not is_infrastructure(error):
-                raise
-            if pause(patience.failed(error)):
-                return None
-        else:
-            patience.recovered()
-            return result
-
-
-def once(attempt: Callable[[], T]) -> T:
-    """For commands, which do not wait: one try. Raises DatabaseError with one line."""
+def connect_once(settings: config.Database, name: str, *, deadline: float = 30.0) -> Connection:
+    """For commands, which do not wait: one try. Raises DatabaseError with one line that says how to mend it."""
     try:
-        return attempt()
+        return connect(settings, name, deadline=deadline)
     except psycopg.OperationalError as error:
+        if settings.url == "embedded" and not embedded.ready(settings.directory):
+            raise DatabaseError("the embedded database does not run: start `skipjack run` first") from None
         said = " ".join(str(error).split())
         raise DatabaseError(f"database: {said}; set [database] url or SKIPJACK_DATABASE_URL") from None

@@ -5,7 +5,9 @@ hosts costs the database little. Without a database the rest is still served.
 """
 
 import logging
+import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +23,8 @@ from .child import Child
 from .database import Session
 from .deadman import now
 from .errors import ConfigError
+from .role import LONGEST_PAUSE
+from .role import run as run_role
 from .statements import load
 
 log = logging.getLogger("skipjack.exporter")
@@ -57,7 +61,8 @@ class Queue(Collector):
             if now() >= self._until:
                 try:
                     self._rows = [(row[0], row[1], row[2], row[3]) for row in self._session.run(self._counts, {})]
-                except psycopg.Error:
+                except psycopg.Error as error:
+                    log.debug("no figures of the queue: %s", error)
                     self._rows = None
                 self._until = now() + CACHE
             return self._rows
@@ -92,7 +97,7 @@ def handler(child: Child) -> type[BaseHTTPRequestHandler]:
                 case "/metrics":
                     self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
                 case "/healthz":
-                    turned = now() - child.board.slot(0)[Cell.ALIVE] / 1e9
+                    turned = time.monotonic() - child.board.slot(0)[Cell.ALIVE] / 1e9
                     body = f"the supervisor's loop turned {turned:.1f} s ago\n"
                     self._answer(200 if turned < SILENCE else 503, body.encode(), "text/plain; charset=utf-8")
                 case _:
@@ -114,16 +119,23 @@ def handler(child: Child) -> type[BaseHTTPRequestHandler]:
 def run(child: Child) -> None:
     """The role. Raises ConfigError if the address is taken."""
     address = child.config.supervisor.address
-    if address is None:
-        child.state(State.IDLE)
-        child.stop.wait(float(1 << 20))
-        return
+    if address is not None:
+        serve(child, *address)
+    run_role(child, "exporter", lambda: LONGEST_PAUSE)
+
+
+def serve(child: Child, host: str, port: int) -> None:
+    """Answers in threads of this process from now on. Raises ConfigError if the address is not to be had."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            log.debug("a client went away", exc_info=True)
+
     try:
-        server = ThreadingHTTPServer(address, handler(child))
+        server = Server((host, port), handler(child))
     except OSError as error:
         raise ConfigError(f'[supervisor] listen = "{child.config.supervisor.listen}": {error.strerror}') from None
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
-    child.state(State.IDLE)
-    while not child.stop.wait(3600):
-        pass

@@ -5,9 +5,10 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from .config import Pool
 from .errors import HandlerError
@@ -29,7 +30,7 @@ def load(pool_name: str, pool: Pool) -> tuple[Handler, tuple[type[BaseException]
     for reference, kind in zip(pool.unavailable, types, strict=True):
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise HandlerError(f"{where}.unavailable: {reference} is not an exception type")
-    return (as_sync(handler) if inspect.iscoroutinefunction(handler) else handler), types
+    return handler, types
 
 
 def attribute(where: str, reference: str) -> Any:
@@ -48,8 +49,23 @@ def attribute(where: str, reference: str) -> Any:
     return found
 
 
-def as_sync(handler: Handler) -> Handler:
-    """An `async def` handler as a plain one. One event loop serves all jobs of a worker, so that clients can be kept."""
-    runner = asyncio.Runner()
-    function = cast("Callable[[Job], Any]", handler)
-    return lambda job: runner.run(function(job))
+def call(handler: Handler, job: Job) -> None:
+    """Runs the handler to its end. What it returns tells whether it is async, however it is wrapped."""
+    result = handler(job)
+    if result is None:
+        return
+    if inspect.isawaitable(result):
+        runner().run(finish(result))
+    elif inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError("the handler is a generator, so that nothing of it has run: it must not contain `yield`")
+
+
+@cache
+def runner() -> asyncio.Runner:
+    """One event loop serves all jobs of a worker, so that clients can be kept."""
+    return asyncio.Runner()
+
+
+async def finish(result: Awaitable[object]) -> None:
+    """Any awaitable as the coroutine that a runner wants."""
+    await result

@@ -5,7 +5,6 @@ dead-man's deadline to the instant before it was *sent* plus the lease: the data
 """
 
 import logging
-import math
 import os
 import queue
 import threading
@@ -17,12 +16,11 @@ from .child import Child
 from .config import Pool
 from .database import Patience, Session
 from .deadman import DeadMan, now
+from .obituary import HANDLER_STOPPED
 from .queue import Claim, deadline, encode, give_back
 from .statements import load
 
 log = logging.getLogger("skipjack.heartbeat")
-HANDLER_STOPPED = 70
-"""Exit code of a worker that stops its handler because the lease is gone, or because its job was cancelled."""
 
 
 class Heartbeat(threading.Thread):
@@ -32,7 +30,12 @@ class Heartbeat(threading.Thread):
         super().__init__(name="heartbeat", daemon=True)
         self._child = child
         self._pool = pool
-        self._session = Session(child.config.database, f"heartbeat {name}", deadline=max(1.0, pool.heartbeat))
+        self._session = Session(
+            child.config.database,
+            f"heartbeat {name}",
+            deadline=max(1.0, pool.heartbeat),
+            connect_timeout=max(2, int(pool.heartbeat)),
+        )
         self._patience = Patience(f"heartbeat {name}", cap=max(0.2, pool.heartbeat / 4))
         self._deadman = DeadMan()
         # Guards what follows, so that no beat arms the timer for, or stops, a job that the worker has left meanwhile.
@@ -45,12 +48,12 @@ class Heartbeat(threading.Thread):
         self._sweeps: list[tuple[float, float, str]] = []  # due, next pause, token
         schema = child.config.database.schema
         self._beat_statement = load("heartbeat", schema)
-        self._release = load("release", schema)
+        self._release_statement = load("release", schema)
 
     def hold(self, claims: tuple[Claim, ...]) -> None:
         """From now on these claims, taken together, are renewed, and this process does not outlive their lease."""
         with self._lock:
-            self._child.cells[Cell.BEAT_FAILING] = 0
+            self._child.cells[Cell.BEAT_SENT] = 0
             self._due = claims[0].deadline - self._pool.lease + self._pool.heartbeat
             self._held, self._lost = claims, set()
             self._arm(claims[0].deadline)
@@ -59,7 +62,7 @@ class Heartbeat(threading.Thread):
         """Says whose handler is to run; returns False if its lease is gone, so that it must not."""
         with self._lock:
             self._running = claim
-            return claim is None or claim.job.id not in self._lost
+            return claim is None or claim.id not in self._lost
 
     def let_go(self) -> None:
         """The handlers have returned: the lease may end without harm, since the settle is fenced."""
@@ -74,8 +77,16 @@ class Heartbeat(threading.Thread):
         self._orphans.put(token)
 
     def run(self) -> None:
-        """Beats when a beat is due, and sweeps; sleeps otherwise. A job that begins meanwhile is not due sooner."""
+        """Beats, as long as the process lives: without it every long job would lose its lease, so it does not fail alone."""
+        try:
+            self._beat_and_sweep()
+        except BaseException:
+            log.exception("the heartbeat crashed")
+            os._exit(1)
+
+    def _beat_and_sweep(self) -> None:
         while True:
+            # a job that begins while this sleeps is not due sooner
             wakes = [now() + self._pool.heartbeat, *(due for due, _, _ in self._sweeps)]
             if self._held:
                 wakes.append(self._due)
@@ -95,40 +106,38 @@ class Heartbeat(threading.Thread):
             self._deadman.arm(until)
 
     def _beat(self, held: tuple[Claim, ...]) -> None:
-        claims = [{"id": c.job.id, "token": c.token} for c in sorted(held, key=lambda claim: claim.job.id)]
+        ours = [claim for claim in held if claim.id not in self._lost]
+        claims = [{"id": c.id, "token": c.token} for c in sorted(ours, key=lambda claim: claim.id)]
         sent = now()
+        self._child.cells[Cell.BEAT_SENT] = self._child.cells[Cell.BEAT_SENT] or int(sent * 1e9)
         try:
             rows = self._session.run(self._beat_statement, {"lease": self._pool.lease, "held": encode(claims).decode()})
         except psycopg.Error as error:
             pause = self._patience.failed(error)
             with self._lock:
                 if self._held is held:
-                    self._child.cells[Cell.BEAT_FAILING] = 1  # whatever ends this worker now, the job is not to blame
                     self._due = now() + pause
             return
+        self._child.cells[Cell.BEAT_SENT] = 0
         self._patience.recovered()
         renewed = dict(rows)
         with self._lock:
             if self._held is not held:
                 return  # the worker went on meanwhile; rows may be missing because it settled them
-            self._child.cells[Cell.BEAT_FAILING] = 0
             self._due = sent + self._pool.heartbeat
-            self._lost |= {claim.job.id for claim in held} - set(renewed)
+            self._lost |= {claim.id for claim in ours} - set(renewed)
             if renewed:
                 self._arm(deadline(sent, self._pool.lease))
-            if self._running is not None:
-                self._look_at(self._running.job.id, renewed)
+            if self._running is not None and self._running in ours:
+                self._look_at(self._running.id, renewed)
 
     def _look_at(self, id_: int, renewed: dict[int, bool]) -> None:
         if renewed.get(id_):
             self._stop_handler(f"job {id_} was cancelled")
-        elif id_ in renewed:
-            return
-        elif self._pool.on_lease_lost == "kill":
+        elif id_ not in renewed and self._pool.on_lease_lost == "kill":
             self._stop_handler(f"job {id_} lost its lease")
-        else:
+        elif id_ not in renewed:
             log.warning("job %d lost its lease; it runs on, but its outcome will not count", id_)
-            self._due = math.inf
 
     def _stop_handler(self, why: str) -> None:
         log.warning("%s: stopping its handler", why)
@@ -141,7 +150,7 @@ class Heartbeat(threading.Thread):
             self._sweeps.remove(sweep)
             _, pause, token = sweep
             try:
-                give_back(self._session, self._release, token)
+                give_back(self._session, self._release_statement, token)
             except psycopg.Error as error:
                 self._sweeps.append((now() + self._patience.failed(error), pause, token))
             else:

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from .duration import LONGEST
+
 
 class Job(msgspec.Struct, frozen=True):
     """One attempt at a job.
@@ -29,7 +31,8 @@ class Retry(Exception):
 
     def __init__(self, reason: str = "retry", *, after: float | None = None) -> None:
         super().__init__(reason)
-        self.after = None if after is None else max(0.0, after)
+        # what PostgreSQL cannot add to a time would make the settle fail; nan compares as false
+        self.after = None if after is None else min(after, LONGEST) if after > 0 else 0.0
 
 
 class Fail(Exception):

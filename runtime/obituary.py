@@ -18,6 +18,10 @@ SERIAL, PID, NONCE, JOB, SEQ, WHY, EXIT, ACK = range(8)
 OFFSET = 1 << 16  # keeps a negative exit code in an unsigned cell
 
 
+HANDLER_STOPPED = 70
+"""Exit code of a worker that stopped its handler because the lease was gone, or because its job was cancelled."""
+
+
 class Why(IntEnum):
     """Why the worker ended, as far as its job is concerned."""
 
@@ -64,6 +68,8 @@ class Obituary(NamedTuple):
 
 def exit_words(code: int) -> str:
     """An exit code as `waitstatus_to_exitcode` gives it, in words."""
+    if code == HANDLER_STOPPED:
+        return "stopped its handler (lease lost, or job cancelled)"
     if code >= 0:
         return f"left with exit code {code}"
     try:

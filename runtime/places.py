@@ -26,7 +26,10 @@ def state_root() -> Path:
         return Path("/var/lib/skipjack")
     base = Path(os.environ.get("XDG_STATE_HOME", ""))
     # The XDG rules: a relative path is to be ignored.
-    return (base if base.is_absolute() else Path.home() / ".local/state") / "skipjack"
+    try:
+        return (base if base.is_absolute() else Path.home() / ".local/state") / "skipjack"
+    except RuntimeError:  # a uid without an account, as in many containers
+        raise ConfigError("this user has no home: set SKIPJACK_STATE_DIR to a folder for skipjack's state") from None
 
 
 def state_dir(name: str) -> Path:

@@ -24,11 +24,19 @@ DRIFT = 0.05
 class Claim(NamedTuple):
     """A job that this worker holds, and the token that fences all it says about it."""
 
-    job: Job
+    id: int
+    attempt: int
+    row: tuple[Any, ...]
+    """The rest of it, as the statement returned it."""
     token: str
     seq: int
     deadline: float
     """When the lease is over by this worker's own reckoning, in seconds of `deadman.now()`."""
+
+    def job(self, type_: str) -> Job:
+        """The job as its handler gets it. Raises where jsonb holds what Python cannot (nested too deeply, huge numbers)."""
+        payload, key, most, created, run = self.row
+        return Job(self.id, type_, decode(payload), key, self.attempt, most, created, run)
 
 
 class Reply(NamedTuple):
@@ -60,7 +68,7 @@ class Queue:
         self._type = type_
         schema = child.config.database.schema
         self._settle_and_claim = load("settle_and_claim", schema)
-        self._release = load("release", schema)
+        self._release_statement = load("release", schema)
 
     def claim_in_flight(self) -> str | None:
         """The token of the claim that was sent and not answered, if there is one."""
@@ -88,16 +96,12 @@ class Queue:
         until = deadline(sent, self._lease)
         return Reply(
             decode(rows[0][0], type=dict[int, str]) if rows[0][0] else {},
-            tuple(
-                Claim(Job(id_, self._type, decode(payload), key, attempt, most, created, run_at), token, seq, until)
-                for _, id_, payload, key, attempt, most, created, run_at in rows
-                if id_ is not None
-            ),
+            tuple(Claim(row[1], row[2], row[3:], token, seq, until) for row in rows if row[1] is not None),
         )
 
     def give_back(self, token: str) -> None:
         """Gives back, uncharged, whatever the claim `token` took: its reply was lost. Raises psycopg.Error."""
-        give_back(self._session, self._release, token)
+        give_back(self._session, self._release_statement, token)
 
 
 def give_back(session: Session, release: Any, token: str) -> None:

@@ -5,11 +5,13 @@ reaper had no database itself, because then no worker could renew. Safe beside a
 """
 
 import logging
+from collections import Counter
 from datetime import datetime
-from typing import Any
+
+import psycopg
 
 from .child import Child
-from .database import Session
+from .database import Session, is_infrastructure
 from .release import Release
 from .role import run as run_role
 from .statements import load
@@ -17,6 +19,8 @@ from .statements import load
 log = logging.getLogger("skipjack.reaper")
 INTERVAL = 1.0
 """Seconds between two looks."""
+GAP = 5.0
+"""Seconds between two looks from which on the time between them counts as an outage."""
 BATCH = 500
 """Rows per statement, so that none holds its locks for long."""
 
@@ -26,24 +30,52 @@ class Reaper:
 
     def __init__(self, session: Session, schema: str) -> None:
         self._session = session
-        self._reap = load("reap", schema)
-        self._connection: object = None
+        self._reap_statement = load("reap", schema)
+        self._expired_statement = load("expired", schema)
         self._last: datetime | None = None
         self._outage: tuple[datetime | None, datetime | None] = (None, None)
 
-    def run_once(self) -> list[tuple[Any, ...]]:
-        """Reaps what has expired; (id, type, token, outcome, status) of each job. Raises psycopg.Error."""
-        connection = self._session.open()
-        if connection is not self._connection:
-            self._connection, self._outage = connection, (self._last, None)
+    def run_once(self) -> list[str]:
+        """Reaps what has expired; the types of the jobs that are ready again. Raises psycopg.Error."""
+        try:
+            return self._reap(None)
+        except psycopg.Error as error:
+            if is_infrastructure(error):
+                raise
+        # one row that cannot be written (a trigger that raises) must not hold up the others
+        ids = [row[0] for row in self._session.run(self._expired_statement, {"limit": BATCH})]
+        return [type_ for id_ in ids for type_ in self._reap_alone(id_)]
+
+    def _reap_alone(self, id_: int) -> list[str]:
+        try:
+            return self._reap(id_)
+        except psycopg.Error as error:
+            if is_infrastructure(error):
+                raise
+            log.error("job %d: its lease is over and the database refuses to end it: %s", id_, error)
+            return []
+
+    def _reap(self, only: int | None) -> list[str]:
         outage_from, outage_until = self._outage
-        rows = self._session.run(self._reap, {"outage_from": outage_from, "outage_until": outage_until, "limit": BATCH})
-        self._last = rows[0][0]
-        self._outage = (outage_from, outage_until or self._last)
-        reaped = [row[1:] for row in rows if row[1] is not None]
-        for id_, _, token, outcome, status in reaped:
-            log.warning("job %d: lease expired (%s), %s, now %s", id_, token, outcome, status)
-        return reaped
+        rows = self._session.run(
+            self._reap_statement,
+            {
+                "last": self._last,
+                "gap": GAP,
+                "outage_from": outage_from,
+                "outage_until": outage_until,
+                "limit": BATCH,
+                "only": only,
+            },
+        )
+        time = rows[0][0]
+        if self._last is not None and (time - self._last).total_seconds() > GAP:
+            self._outage = (self._last, time)
+        self._last = time
+        for _, id_, _, token, outcome, status in rows:
+            if id_ is not None:
+                log.warning("job %d: lease expired (%s), %s, now %s", id_, token, outcome, status)
+        return [row[2] for row in rows if row[5] == "ready"]
 
 
 def run(child: Child) -> None:
@@ -53,11 +85,11 @@ def run(child: Child) -> None:
     release, reaper = Release(child.board, session, child.incarnation.host, schema), Reaper(session, schema)
 
     def run_once() -> float:
-        child.hint.take()
+        child.hint.drain()
         # first what is known for certain, then what can only be guessed from an expired lease
-        rows = [*release.run_once(), *reaper.run_once()]
-        for type_ in {row[1] for row in rows if row[-1] == "ready"} & set(child.pipes):
-            child.pipes[type_].wake(sum(row[1] == type_ for row in rows))
-        return 0.0 if len(rows) >= BATCH else INTERVAL
+        types = Counter([*release.run_once(), *reaper.run_once()])
+        for type_ in set(types) & set(child.pipes):
+            child.pipes[type_].wake(types[type_])
+        return 0.0 if types.total() >= BATCH else INTERVAL
 
     run_role(child, "reaper", run_once, child.hint.read)

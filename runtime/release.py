@@ -1,15 +1,17 @@
 """The fast release: gives back the jobs of this host's dead workers as soon as the supervisor has seen them die.
 
 It touches only rows that carry the dead incarnation, gives the job that ran its outcome by the exact (id, token), and the
-others back as never started. Where a claim may have been in flight it looks again a second later: a statement can commit
-after its client died.
+others back as never started. It looks again a second later where a row was locked by somebody, and where a claim may have
+been in flight: a statement can commit after its client died.
 """
 
 import logging
 from typing import Any
 
+import psycopg
+
 from .board import Board
-from .database import Session
+from .database import Session, is_infrastructure
 from .deadman import now
 from .incarnation import Incarnation
 from .obituary import Obituary, acknowledge, unacknowledged
@@ -20,6 +22,8 @@ log = logging.getLogger("skipjack.release")
 SECOND_LOOK = 1.0
 """Seconds."""
 
+Entry = tuple[int, int, Obituary]
+
 
 class Release:
     """Works off the obituaries on the board."""
@@ -28,26 +32,49 @@ class Release:
         self._board = board
         self._session = session
         self._host = host
-        self._release = load("release", schema)
+        self._statement = load("release", schema)
         self._looked: dict[int, float] = {}
 
-    def run_once(self) -> list[tuple[Any, ...]]:
-        """Releases and acknowledges; (id, type, outcome, status) of each job given back. Raises psycopg.Error."""
+    def run_once(self) -> list[str]:
+        """Releases and acknowledges; the types of the jobs that are ready again. Raises psycopg.Error."""
         due = [entry for entry in unacknowledged(self._board) if now() >= self._looked.get(entry[1], 0) + SECOND_LOOK]
         if not due:
             return []
-        releases = [self._row(obituary) for _, _, obituary in due]
-        rows = self._session.run(self._release, {"releases": encode(releases).decode()})
-        for id_, _, outcome, status in rows:
-            log.warning("job %d: its worker died, %s, now %s", id_, outcome, status)
-        for index, serial, obituary in due:
-            if not obituary.claiming or self._looked.pop(serial, 0.0):
-                acknowledge(self._board, index, serial)
-            else:
-                self._looked[serial] = now()
-        return rows
+        try:
+            return self._release(due)
+        except psycopg.Error as error:
+            if is_infrastructure(error):
+                raise
+            # one row that cannot be written (a trigger that raises) must not hold up the others
+            return [type_ for entry in due for type_ in self._release_alone(entry)]
 
-    def _row(self, obituary: Obituary) -> dict[str, object]:
+    def _release_alone(self, entry: Entry) -> list[str]:
+        try:
+            return self._release([entry])
+        except psycopg.Error as error:
+            if is_infrastructure(error):
+                raise
+            log.error("cannot give back the jobs of worker %d, their lease must end them: %s", entry[2].pid, error)
+            acknowledge(self._board, entry[0], entry[1])
+            return []
+
+    def _release(self, due: list[Entry]) -> list[str]:
+        releases = {entry[1]: self._row(entry[2]) for entry in due}
+        rows = self._session.run(self._statement, {"releases": encode(list(releases.values())).decode()})
+        for id_, _, outcome, status, _ in rows:
+            if status != "running":
+                log.warning("job %d: its worker died, %s, now %s", id_, outcome, status)
+        locked = {row[4] for row in rows if row[3] == "running"}
+        for index, serial, obituary in due:
+            again = releases[serial]["low"] in locked or (obituary.claiming and serial not in self._looked)
+            if again:
+                self._looked[serial] = now()
+            else:
+                self._looked.pop(serial, None)
+                acknowledge(self._board, index, serial)
+        return [row[1] for row in rows if row[3] == "ready"]
+
+    def _row(self, obituary: Obituary) -> dict[str, Any]:
         incarnation = Incarnation(self._host, obituary.pid, obituary.nonce)
         low, high = incarnation.claims()
         return {

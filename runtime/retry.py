@@ -53,9 +53,13 @@ def outcome(
 
 def describe(error: BaseException) -> str:
     """`Type: message` on the first line, then the traceback; at most about 8,000 bytes, storable in PostgreSQL."""
-    head = traceback.format_exception_only(error)[-1].strip()
+    try:
+        said = str(error).strip()
+    except Exception:
+        said = "<its text cannot be had>"
     if isinstance(error, (Retry, Fail, Unavailable)):
-        return storable(head.partition(": ")[2] or head)
+        return storable(said or type(error).__name__)
+    head = f"{type(error).__name__}: {said}".rstrip(": ")
     return storable(head + "\n" + "".join(traceback.format_exception(error)).rstrip())
 
 

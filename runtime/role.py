@@ -1,5 +1,6 @@
 """The loop of every role but the worker: a small `run_once`, again and again, until told to stop."""
 
+import time
 from collections.abc import Callable
 
 import psycopg
@@ -7,7 +8,9 @@ import psycopg
 from .board import Cell, State
 from .child import Child
 from .database import Patience
-from .deadman import now
+
+LONGEST_PAUSE = 10.0
+"""Seconds. A role that does not turn for long is taken for hung and replaced."""
 
 
 def run(child: Child, name: str, run_once: Callable[[], float], *fds: int) -> None:
@@ -24,4 +27,5 @@ def run(child: Child, name: str, run_once: Callable[[], float], *fds: int) -> No
             patience.recovered()
         except psycopg.Error as error:
             pause, wakers = patience.failed(error), ()  # a hint that cannot be followed must not keep us awake
-        child.cells[Cell.ALIVE] = int(now() * 1e9)
+        pause = min(pause, LONGEST_PAUSE)
+        child.cells[Cell.ALIVE] = time.monotonic_ns()

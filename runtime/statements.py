@@ -1,6 +1,6 @@
 """The statements in `sql/`, one a file, made for the configured schema.
 
-A file is written for the schema `skipjack` and runs as it is in psql; `load` puts the configured schema in its place.
+A file is written for the schema `skipjack`; `load` puts the configured schema in its place.
 """
 
 from functools import cache

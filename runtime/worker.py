@@ -1,13 +1,13 @@
 """The worker: claims jobs of one type, runs their handler, settles. One thread, and a heartbeat beside it.
 
-Its steady state is one statement a job: the outcome of the last one and the claim of the next. When that statement's
-reply is lost, its outcome is unknown, and the rules of the design (section 2) apply; they stand in `_recover`.
+Its steady state is one statement a job: the outcome of the last one and the claim of the next. What follows when that
+statement fails stands in `recovery.py`.
 """
 
 import logging
 import os
 import select
-import time
+import sys
 from collections.abc import Sequence
 
 import psycopg
@@ -15,18 +15,22 @@ import psycopg
 from . import retry
 from .board import OUTCOMES, Cell, State
 from .child import Child
-from .database import Patience, Session, is_infrastructure
+from .database import Patience, Session
 from .deadman import now
-from .handler import load
+from .handler import call, load
 from .heartbeat import Heartbeat
+from .job import Fail
 from .queue import Claim, Queue
+from .recovery import Recovery
 from .retry import Outcome
 
 log = logging.getLogger("skipjack.worker")
 FALLBACK_POLL = 5.0
 """Seconds after which an idle worker looks for itself, in case a wake-up was lost."""
-REFUSALS = 5
-"""How often a settle may fail although the database is there (a trigger that raises, say) before it is dropped."""
+
+
+LEVELS = {"dead": logging.ERROR, "failed": logging.ERROR, "retry": logging.WARNING, "returned": logging.WARNING}
+"""Of the one line that a job's end is worth, where it is not INFO."""
 
 
 class Worker:
@@ -42,13 +46,17 @@ class Worker:
         session = Session(child.config.database, f"worker {name}", durable=pool.durability == "full")
         self._queue = Queue(child, name, pool, session)
         self._heartbeat = Heartbeat(child, name, pool)
-        self._patience = Patience(f"worker {name}")
+        self._recovery = Recovery(
+            self._queue,
+            Patience(f"worker {name}"),
+            pool.lease,
+            lambda: child.stop.requested,
+            self._settled,
+            self._heartbeat.sweep_later,
+        )
         self._limit = pool.claim if isinstance(pool.claim, int) else 1
         self._pid = os.getpid()
-        self._poll = select.epoll()
-        # EPOLLEXCLUSIVE: a token in the pool's pipe wakes one idle worker, not all of them
-        self._poll.register(child.pipes[name].read, select.EPOLLIN | select.EPOLLEXCLUSIVE)
-        self._poll.register(child.stop.fd, select.EPOLLIN)
+        self._poll = exclusive_poll(child.pipes[name].read, child.stop.fd)
 
     def run(self) -> None:
         """Works until told to stop; then finishes the job in hand and settles it."""
@@ -56,80 +64,43 @@ class Worker:
         self._child.state(State.IDLE)
         outcomes: list[Outcome] = []
         woken = True
-        while True:
-            stopping = self._child.stop.requested
-            if stopping and not outcomes:
-                return
-            claims = self._exchange(outcomes, 0 if stopping else self._limit)
+        while outcomes or not self._child.stop.requested:
+            claims = self._exchange(outcomes)
             if claims and woken:
                 self._pass_on(claims)
             woken = not claims
-            if claims:
-                outcomes = self._perform(claims)
-            else:
-                outcomes = []
-                if not self._child.stop.requested:
-                    self._idle()
+            outcomes = self._perform(claims) if claims else []
+            if not claims and not self._child.stop.requested:
+                self._idle()
 
-    def _exchange(self, outcomes: list[Outcome], limit: int) -> tuple[Claim, ...]:
-        """Settles and claims, however long the database is away."""
+    def _exchange(self, outcomes: list[Outcome]) -> tuple[Claim, ...]:
+        """Settles, and claims unless told to stop, however long the database is away."""
         while True:
+            limit = 0 if self._child.stop.requested else self._limit
             try:
                 reply = self._queue.settle_and_claim(outcomes, limit)
             except psycopg.Error as error:
-                if not self._recover(outcomes, error):
-                    return ()
-                outcomes, limit = [], 0 if self._child.stop.requested else self._limit
-                if not limit:
+                self._recovery.run(outcomes, error)
+                outcomes = []
+                if self._child.stop.requested:
                     return ()
             else:
                 self._settled(outcomes, reply.settled)
                 return reply.claims
 
-    def _recover(self, outcomes: list[Outcome], error: psycopg.Error) -> bool:
-        """After a lost reply: sends the settle alone again, never the claim, then gives back what the claim took.
-
-        One row means applied now; none, applied before or lease lost: it is dropped either way. The claim's statement
-        may still be on its way to the database, so that the heartbeat sweeps again later. Returns False if told to
-        stop while there was nothing to settle: the reaper gives the claim back.
-        """
-        lost = self._queue.claim_in_flight()
-        refusals = 0
-        while True:
-            refusals += not is_infrastructure(error)
-            if outcomes and refusals > REFUSALS:
-                log.error("cannot settle job %d, leaving it to the reaper: %s", outcomes[0].id, error)
-                outcomes = []
-            if not outcomes and self._child.stop.requested:
-                return False
-            time.sleep(self._patience.failed(error))
-            try:
-                if outcomes:
-                    self._settled(outcomes, self._queue.settle_and_claim(outcomes, 0).settled, resent=True)
-                    outcomes = []
-                if lost:
-                    self._queue.give_back(lost)
-            except psycopg.Error as again:
-                error = again
-            else:
-                self._patience.recovered()
-                if lost:
-                    self._heartbeat.sweep_later(lost)
-                return True
-
     def _perform(self, claims: tuple[Claim, ...]) -> list[Outcome]:
         """Runs the handler for each claim, in order; the outcomes."""
         if now() >= claims[0].deadline:
             # the reply came so late that the lease may be over: nothing is begun
-            return [Outcome(claim.job.id, claim.token, "unstarted") for claim in claims]
+            return [Outcome(claim.id, claim.token, "unstarted") for claim in claims]
         outcomes = []
         self._heartbeat.hold(claims)
         for claim in claims:
             if self._child.stop.requested or not self._heartbeat.running(claim):
-                outcomes.append(Outcome(claim.job.id, claim.token, "unstarted"))
+                outcomes.append(Outcome(claim.id, claim.token, "unstarted"))
             else:
                 error = self._run_handler(claim)
-                outcomes.append(retry.outcome(claim.job.id, claim.token, claim.job.attempt, error, self._unavailable))
+                outcomes.append(retry.outcome(claim.id, claim.token, claim.attempt, error, self._unavailable))
         self._heartbeat.let_go()
         return outcomes
 
@@ -137,11 +108,14 @@ class Worker:
         cells = self._cells
         cells[Cell.JOB] = 0
         cells[Cell.SEQ] = claim.seq
-        cells[Cell.BUSY_SINCE] = int(now() * 1e9)
-        cells[Cell.JOB] = claim.job.id  # last: from here on a death is charged to this job
+        cells[Cell.JOB] = claim.id  # last: from here on a death is charged to this job
         cells[Cell.STATE] = State.BUSY
         try:
-            self._handler(claim.job)
+            job = claim.job(self._name)
+        except Exception as error:
+            return Fail(f"the payload is JSON that Python cannot hold: {error}")
+        try:
+            call(self._handler, job)
         except BaseException as raised:  # sys.exit() in a handler ends the job, not the worker
             return raised
         else:
@@ -151,22 +125,21 @@ class Worker:
                 os._exit(0)  # a child that the handler forked came back here: it holds no claim
             self._heartbeat.running(None)
 
-    def _settled(self, outcomes: list[Outcome], settled: dict[int, str], *, resent: bool = False) -> None:
+    def _settled(self, outcomes: list[Outcome], settled: dict[int, str]) -> None:
         """Notes what the database made of the outcomes. A job that is missing is not ours any more."""
         cells = self._cells
         cells[Cell.JOB] = 0
         for outcome in outcomes:
             status = settled.get(outcome.id)
             if status is None:
-                why = "was settled before, or lost its lease" if resent else "lost its lease"
-                log.warning("job %d %s; this outcome changes nothing: %s", outcome.id, why, outcome.outcome)
+                log.warning("job %d: lost its lease, or was settled before; %s changes nothing", outcome.id, outcome.outcome)
                 continue
             ending = outcome.outcome if status == "ready" else status
             cells[OUTCOMES[ending]] += 1
-            if outcome.error is None:
-                log.info("job %d: %s", outcome.id, ending)
-            else:
-                log.info("job %d: %s, attempt %d: %s", outcome.id, ending, outcome.attempt, outcome.error)
+            level = LEVELS.get(ending, logging.INFO)
+            if log.isEnabledFor(level):
+                said = "" if outcome.error is None else f", attempt {outcome.attempt}: {outcome.error}"
+                log.log(level, "job %d: %s%s", outcome.id, ending, said)
 
     def _pass_on(self, claims: Sequence[Claim]) -> None:
         """A claim that came back full may have left work behind: wakes one idle sibling."""
@@ -175,6 +148,23 @@ class Worker:
 
     def _idle(self) -> None:
         self._child.state(State.IDLE)
+        pipe, stop = self._child.pipes[self._name], self._child.stop
+        if self._poll is None:
+            stop.wait(FALLBACK_POLL, pipe.read)
+            pipe.take()
+            return
         for fd, _ in self._poll.poll(FALLBACK_POLL):
-            if fd == self._child.pipes[self._name].read:
-                self._child.pipes[self._name].take()
+            if fd == pipe.read:
+                pipe.take()
+            else:
+                stop.drain()
+
+
+def exclusive_poll(read: int, stop: int) -> "select.epoll | None":
+    """Waits so that a token in the pool's pipe wakes one idle worker, not all of them. None elsewhere than on Linux."""
+    if sys.platform != "linux":
+        return None
+    poll = select.epoll()
+    poll.register(read, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+    poll.register(stop, select.EPOLLIN)
+    return poll

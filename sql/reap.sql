@@ -1,20 +1,23 @@
 -- Expired leases, in one statement that rechecks locked_until: a job that is finished or renewed between a look and a
 -- write is never touched.
--- A lease that ran out before the server started, or while this reaper had no database (outage_from .. outage_until, by
--- the database's clock; null: no outage, now) is nobody's fault: returned. Any other cannot be told apart from a job that
--- kills its host: lost, and charged.
+-- A lease that ran out before the server started, or while this reaper had no database, is nobody's fault: returned. Any
+-- other cannot be told apart from a job that kills its host: lost, and charged. All times are the database's: `last` is when
+-- the reaper's last look took place (null: never), outage_from .. outage_until an outage that it knows of.
+-- `only`: this job alone.
 -- Plan: Index Scan on job_running (all running rows, few), then job_pkey.
 WITH expired AS (
     SELECT j.id, j.locked_by,
            CASE WHEN j.locked_until < pg_postmaster_start_time() THEN 'returned'
-                WHEN j.locked_until BETWEEN %(outage_from)s AND coalesce(%(outage_until)s, now()) THEN 'returned'
+                WHEN j.locked_until BETWEEN %(outage_from)s::timestamptz AND %(outage_until)s::timestamptz THEN 'returned'
+                -- this very statement may have waited on a line that stood still
+                WHEN %(last)s::timestamptz < now() - make_interval(secs => %(gap)s) AND j.locked_until > %(last)s::timestamptz THEN 'returned'
                 ELSE 'lost' END AS outcome,
            coalesce(extract(epoch FROM t.backoff_base), 2)::double precision AS base,
            coalesce(extract(epoch FROM t.backoff_cap), 3600)::double precision AS cap,
            random() AS jitter
       FROM skipjack.job AS j
       LEFT JOIN skipjack.job_type AS t ON t.type = j.type
-     WHERE j.status = 'running' AND j.locked_until < now()
+     WHERE j.status = 'running' AND j.locked_until < now() AND (%(only)s::bigint IS NULL OR j.id = %(only)s::bigint)
      ORDER BY j.id
      LIMIT %(limit)s
        FOR UPDATE OF j SKIP LOCKED

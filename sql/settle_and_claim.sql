@@ -34,7 +34,7 @@ WITH settled AS (
                 ORDER BY r.run_at, r.id
                 LIMIT (SELECT %(limit)s::bigint + 0 * count(*) FROM settled)
                   FOR UPDATE SKIP LOCKED))
- RETURNING j.id, j.payload::text AS payload, j.idempotency_key, j.attempts, j.max_attempts, j.created_at, j.run_at
+ RETURNING j.id, j.attempts, j.payload::text, j.idempotency_key, j.max_attempts, j.created_at, j.run_at
 )
 SELECT s.settled, c.*
   FROM (SELECT json_object_agg(id, status)::text AS settled FROM settled) AS s

@@ -12,7 +12,7 @@ import click
 import psycopg
 
 from ..runtime import boot, config, database, duration, logs, migrate
-from ..runtime.errors import DatabaseError, SkipjackError
+from ..runtime.errors import ConfigError, DatabaseError, SkipjackError
 from . import jobs, show
 
 
@@ -37,7 +37,10 @@ def run(given: Path | None, file: Path | None) -> None:
     from .master import Master
 
     logs.configure("supervisor")
-    sys.exit(Master(config.resolve(file or given)).run())
+    found = config.resolve(file or given)
+    if found.path == config.PACKAGED and found.database.url != "embedded":
+        raise ConfigError("no skipjack.toml here, and the demonstration runs on its own database only: name a file with -c")
+    sys.exit(Master(found).run())
 
 
 @command.command()
@@ -61,11 +64,14 @@ def check(given: Path | None, as_json: bool) -> None:
         }
         for name, pool in found.pools.items()
     ]
+    warnings = list(config.without_effect(found))
     if as_json:
-        show.as_json({"file": str(found.path), "pools": pools})
+        show.as_json({"file": str(found.path), "pools": pools, "warnings": warnings})
     else:
         print(found.path)
         show.table(pools, "no pools: this configuration runs nothing")
+        for warning in warnings:
+            print(f"warning: {warning}")
 
 
 @command.command("migrate")
@@ -79,7 +85,7 @@ def migrate_command(given: Path | None, dry_run: bool) -> None:
     """
     found = config.resolve(given)
     schema = found.database.schema
-    with database.once(lambda: database.connect(found.database, "migrate", deadline=300)) as connection:
+    with database.connect_once(found.database, "migrate", deadline=300) as connection:
         todo = migrate.pending(connection, schema) if dry_run else migrate.migrate(connection, schema)
     for migration in todo:
         print(migrate.script(migration, schema) if dry_run else f"applied {migration.file.stem}")

@@ -19,8 +19,16 @@ from .roles import House, Role, Stage
 from .spawn import spawn
 
 log = logging.getLogger("skipjack.fleet")
+UNANSWERED = 0.5
+"""Seconds that a heartbeat must have waited for its answer, at the end of the lease, to blame the database."""
+FORKS = 32
+"""At most so many a turn, so that the loop hears signals while thousands start."""
+SILENCE = 120.0
+"""Seconds after which a role whose loop does not turn is replaced. Longer than any statement or connection may take."""
 POLL = 0.1
 """Seconds between looks at a child that is starting."""
+OF_THE_DEAD = (Cell.STATE, Cell.JOB, Cell.SEQ, Cell.SENT, Cell.HEARD, Cell.BEAT_SENT, Cell.DEADLINE, Cell.PID, Cell.ALIVE)
+"""Cells that the next in the slot starts without; the counters stay."""
 
 
 class Member:
@@ -51,11 +59,22 @@ class Fleet:
         self._members += [Member(role) for role in self._house.roles() if role.stage in stages]
 
     def tick(self) -> None:
-        """Notices who is ready, and does what is due."""
+        """Notices who is ready and who is hung, and does what is due."""
+        forks = 0
+        self._obituaries.settle()
         for member in self._members:
             if member.child.phase is Phase.STARTING and member.role.ready(member.pid):
                 self._apply(member, policy.Ready())
-            self._apply(member, policy.Tick(member.role.boot_deadline))
+            if self._silent(member):
+                self._apply(member, policy.Silent())
+            forks += self._apply(member, policy.Tick(member.role.boot_deadline)) is Action.FORK
+            if forks == FORKS:
+                return
+
+    def _silent(self, member: Member) -> bool:
+        alive = self._house.board.slot(member.role.slot)[Cell.ALIVE]
+        # a worker says nothing while its handler runs: its lease is its deadline
+        return member.role.pool is None and 0 < alive < (time.monotonic() - SILENCE) * 1e9
 
     def next_due(self) -> float:
         """Seconds until something is due."""
@@ -69,12 +88,6 @@ class Fleet:
         for member in self._members:
             if member.role.stage is stage:
                 self._apply(member, policy.Stop(deadline))
-
-    def kill(self, stage: Stage) -> None:
-        """Kills the members of `stage`."""
-        for member in self._members:
-            if member.role.stage is stage:
-                self._apply(member, policy.Kill())
 
     def gone(self, stage: Stage) -> bool:
         """Whether nobody of `stage` lives or is to live."""
@@ -94,7 +107,8 @@ class Fleet:
         if cells[Cell.STATE] >= State.IDLE:
             self._apply(member, policy.Ready())
         in_job, expected = cells[Cell.JOB] != 0, final or not member.child.wanted
-        if cells[Cell.SENT]:
+        # an orderly end with nothing in hand leaves nothing to give back
+        if cells[Cell.SENT] and (death.code or cells[Cell.JOB] or cells[Cell.SENT] != cells[Cell.HEARD]):
             self._obituaries.write(
                 Obituary(
                     death.pid, cells[Cell.NONCE], cells[Cell.JOB], cells[Cell.SEQ], self._why(member, death), death.code,
@@ -104,7 +118,7 @@ class Fleet:
             self._house.hint.wake()
         if member.role.pool and not expected:
             self._house.pipes[member.role.pool].wake()  # it may have died with a token in its hand
-        for cell in (Cell.STATE, Cell.JOB, Cell.SEQ, Cell.SENT, Cell.HEARD, Cell.BEAT_FAILING, Cell.DEADLINE, Cell.PID):
+        for cell in OF_THE_DEAD:
             cells[cell] = 0
         member.pid = 0
         self._apply(member, policy.Exited(in_job, random.random(), final))
@@ -115,7 +129,8 @@ class Fleet:
         if member.child.phase is Phase.KILLED:
             return Why.SHUTDOWN
         if death.code == -signal.SIGKILL and 0 < cells[Cell.DEADLINE] <= deadman.now() * 1e9:
-            return Why.DATABASE if cells[Cell.BEAT_FAILING] else Why.EXPIRED
+            unanswered = cells[Cell.DEADLINE] - cells[Cell.BEAT_SENT] if cells[Cell.BEAT_SENT] else 0
+            return Why.DATABASE if unanswered > UNANSWERED * 1e9 else Why.EXPIRED
         return Why.CRASH
 
     def _tell(self, member: Member, death: Death, in_job: bool, expected: bool) -> None:
@@ -130,7 +145,7 @@ class Fleet:
         if child.degraded:
             log.error("%s is degraded: %d crashes in a row before it was ready", title, child.failures)
 
-    def _apply(self, member: Member, event: Event) -> None:
+    def _apply(self, member: Member, event: Event) -> Action:
         member.child, action = policy.decide(member.child, event, time.monotonic())
         match action:
             case Action.FORK:
@@ -142,6 +157,7 @@ class Fleet:
             case Action.KILL:
                 log.warning("%s[%d] is killed: its time is over", member.role.title, member.pid)
                 self._signal(member, signal.SIGKILL)
+        return action
 
     def _fork(self, member: Member) -> None:
         cells = self._house.board.slot(member.role.slot)
@@ -149,7 +165,7 @@ class Fleet:
         try:
             member.pid = spawn(member.role.title, self._disown, member.role.begin)
         except OSError as error:  # no memory, or no more processes allowed: as if it had crashed at once
-            log.error("cannot start %s: %s", member.role.title, error.strerror)
+            log.error("cannot start %s: %s", member.role.title, error)
             self._apply(member, policy.Exited(in_job=False, jitter=random.random()))
 
     def _signal(self, member: Member, sig: signal.Signals) -> None:

@@ -15,8 +15,8 @@ def lock(name: str) -> int | None:
 
     None where this user may write no state folder (a container with a read-only disk): it runs, without this guard.
     """
-    folder = places.state_dir(name)
     try:
+        folder = places.state_dir(name)
         places.make_folder(folder)
         descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except (ConfigError, OSError) as error:

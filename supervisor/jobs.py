@@ -18,7 +18,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="JSON for pro
 def connected(given: Given) -> tuple[database.Connection, str]:
     """A connection and the schema, of the configuration that applies. Raises SkipjackError."""
     found = config.resolve(given)
-    return database.once(lambda: database.connect(found.database, "command")), found.database.schema
+    return database.connect_once(found.database, "command"), found.database.schema
 
 
 def ask(given: Given, statement: str, params: dict[str, object]) -> list[dict[str, Any]]:

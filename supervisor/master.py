@@ -14,9 +14,8 @@ from functools import partial
 
 from setproctitle import setproctitle
 
-from ..runtime import deadman
 from ..runtime.board import Cell
-from ..runtime.config import Config
+from ..runtime.config import Config, without_effect
 from ..runtime.errors import ConfigError, DatabaseError, HandlerError
 from . import instance
 from .fleet import Fleet
@@ -64,6 +63,8 @@ class Master:
         gc.collect()
         gc.freeze()  # else the first collection in a child copies every page it touches
         log.info("supervisor of %s", self._config.path)
+        for warning in without_effect(self._config):
+            log.warning("%s", warning)
         self._fleet.start(Stage.BASE, Stage.BOOT)
         self._turn_until(lambda: self._booted or self._stopping())
 
@@ -74,8 +75,8 @@ class Master:
 
     def _stop(self) -> None:
         self._turn_until(lambda: self._fleet.gone(Stage.BOOT) and self._fleet.gone(Stage.WORK))
-        over = max(time.monotonic(), self._stop_by or 0.0) + RELEASE
-        self._turn_until(lambda: self._fleet.released() or time.monotonic() >= over)
+        # read anew at each turn: a second signal shortens this wait, too
+        self._turn_until(lambda: self._fleet.released() or time.monotonic() >= (self._stop_by or 0.0) + RELEASE)
         for stage, seconds in ((Stage.CARE, FAREWELL), (Stage.BASE, SHUTDOWN)):
             self._fleet.stop(stage, time.monotonic() + seconds)
             self._turn_until(partial(self._fleet.gone, stage))
@@ -88,7 +89,7 @@ class Master:
             for death in deaths(self._fleet.pids):
                 self._on_death(death)
             self._fleet.tick()
-            self._house.board.slot(0)[Cell.ALIVE] = int(deadman.now() * 1e9)
+            self._house.board.slot(0)[Cell.ALIVE] = time.monotonic_ns()
 
     def _stopping(self) -> bool:
         return self._stop_by is not None
@@ -102,6 +103,8 @@ class Master:
             else:
                 log.info("%s again: %g s are left", sig.name, SHORTENED)
                 self._stop_work(min(self._stop_by, now + SHORTENED))
+        elif sig is signal.SIGHUP:
+            log.warning("SIGHUP: this version does not reload; restart it to apply a changed file")
         elif sig is signal.SIGQUIT:
             log.info("SIGQUIT: stopping now")
             self._stop_work(now)
@@ -115,7 +118,7 @@ class Master:
         role = self._fleet.pids[death.pid].role
         boot_over = role.stage is Stage.BOOT and death.code == 0
         # what a person must mend ends the first start; later the same error is waited out
-        fatal = not self._booted and role.stage in (Stage.BOOT, Stage.BASE) and death.code in EXIT_CODES
+        fatal = not self._booted and role.title in ("boot", "postgres") and death.code in EXIT_CODES
         self._fleet.bury(death, final=boot_over or fatal)
         if boot_over:
             self._booted = True

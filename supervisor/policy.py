@@ -59,11 +59,6 @@ class Child:
     """Whether another process is to follow this one."""
 
     @property
-    def alive(self) -> bool:
-        """Whether there is a process."""
-        return self.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING, Phase.KILLED)
-
-    @property
     def degraded(self) -> bool:
         """Whether it keeps crashing before it is ready."""
         return self.failures >= DEGRADED
@@ -107,11 +102,11 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Kill:
-    """It is to end now, for good."""
+class Silent:
+    """It is ready, but its loop has not turned for a long time."""
 
 
-Event = Tick | Ready | Exited | Stop | Kill
+Event = Tick | Ready | Silent | Exited | Stop
 
 
 def decide(child: Child, event: Event, now: float) -> tuple[Child, Action]:
@@ -126,12 +121,8 @@ def decide(child: Child, event: Event, now: float) -> tuple[Child, Action]:
             return replace(child, phase=Phase.KILLED), Action.KILL
         case Stop(deadline):
             return stop(child, deadline)
-        case Kill():
-            if child.phase is Phase.WAITING:
-                return replace(child, phase=Phase.GONE, wanted=False), Action.NOTHING
-            if child.alive and child.phase is not Phase.KILLED:
-                return replace(child, phase=Phase.KILLED, wanted=False), Action.KILL
-            return replace(child, wanted=False), Action.NOTHING
+        case Silent() if child.phase is Phase.RUNNING:
+            return replace(child, phase=Phase.KILLED), Action.KILL
         case Exited():
             return exited(child, event, now), Action.NOTHING
     return child, Action.NOTHING

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -64,6 +65,7 @@ class House:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.board = Board()
+        self.host = hostname()  # once: a host that is renamed must still recognise its workers' tokens
         self.hint = Pipe.make()
         self.pipes = {name: Pipe.make() for name in config.pools}
         # slot 0 is the supervisor's; a slot is never reused for another role or pool
@@ -80,15 +82,15 @@ class House:
             yield self._postgres()
         patience = self.config.supervisor.boot_deadline
         for title, run in SINGLES.items():
-            # boot waits for the database as long as it takes; being ready needs no database
-            deadline = float("inf") if title == "boot" else patience
-            yield self._role(title, self.role_slots[title], STAGES.get(title, Stage.WORK), run, deadline)
+            yield self._role(title, self.role_slots[title], STAGES.get(title, Stage.WORK), run, patience)
         for name, slots in self.pool_slots.items():
             for slot in slots:
                 yield self._role(f"worker {name}", slot, Stage.WORK, partial(work, name=name), patience, name)
 
     def _postgres(self) -> Role:
         directory = self.config.database.directory
+        # every worker has a connection, and another while its job is long
+        connections = max(100, 2 * sum(pool.concurrency for pool in self.config.pools.values()) + 20)
         cells = self.board.slot(self.role_slots["postgres"])
 
         def ready(pid: int) -> bool:
@@ -100,7 +102,7 @@ class House:
             "postgres",
             self.role_slots["postgres"],
             Stage.BASE,
-            begin=lambda: partial(embedded.serve, directory, QUIET),
+            begin=lambda: partial(embedded.serve, directory, (*QUIET, f"max_connections={connections}")),
             ready=ready,
             boot_deadline=float("inf"),
             stop_signal=signal.SIGINT,  # SIGTERM would wait for the clients
@@ -118,11 +120,12 @@ class House:
         cells = self.board.slot(slot)
 
         def begin() -> Callable[[], object]:
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what a job prints outlives its worker
             child = Child(
                 self.config,
                 self.board,
                 cells,
-                Incarnation(hostname(), os.getpid(), cells[Cell.NONCE]),
+                Incarnation(self.host, os.getpid(), cells[Cell.NONCE]),
                 Stop(cells),
                 self.pipes,
                 self.pool_slots,

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from ..runtime.stop import pipe
+
 WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -14,7 +16,7 @@ class Wakeup:
     """The supervisor's signals. SIGCHLD only says "look": twenty exits can arrive as one."""
 
     def __init__(self) -> None:
-        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._read, self._write = pipe()
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for sig in WATCHED:
             # a handler of our own, because an ignored or default signal writes no byte

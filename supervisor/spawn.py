@@ -9,9 +9,9 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 from setproctitle import setproctitle
@@ -27,12 +27,13 @@ CRASHED = 1
 
 
 def spawn(title: str, disown: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> int:
-    """Forks a child that runs `begin()()`; returns its pid.
+    """Forks a child that runs `begin()()`; returns its pid. Raises OSError if it cannot.
 
     `disown` lets go of what is the parent's. `begin` runs with signals still blocked, so that it can install handlers;
     what it returns runs with them unblocked. A SkipjackError becomes its lines on stderr and its exit code.
     """
-    assert threads() == 1, "a fork would copy the locks that other threads hold"
+    if threads() != 1:
+        raise OSError("the supervisor has a second thread, and a fork would copy the locks that it holds")
     parent = os.getpid()
     with signals.blocked():
         pid = os.fork()
@@ -45,8 +46,7 @@ def spawn(title: str, disown: Callable[[], None], begin: Callable[[], Callable[[
 
 def threads() -> int:
     """How many threads this process has, by the kernel's count."""
-    tasks = Path("/proc/self/task")
-    return len(list(tasks.iterdir())) if tasks.exists() else 1
+    return len(os.listdir("/proc/self/task")) if sys.platform == "linux" else threading.active_count()  # noqa: PTH208
 
 
 def _live(title: str, parent: int, disown: Callable[[], None], begin: Callable[[], Callable[[], object]]) -> NoReturn:

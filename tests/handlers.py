@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from skipjack import Fail, Job, Retry, Unavailable
 
@@ -31,6 +32,25 @@ def work(job: Job) -> None:
 async def work_async(job: Job) -> None:
     """As `work`, async."""
     note("start", job)
+    note("end", job)
+
+
+def wrapped(job: Job) -> Any:
+    """Returns a coroutine without being a coroutine function, as a decorator may."""
+    return work_async(job)
+
+
+def generator(job: Job) -> Any:
+    """A handler with a yield in it, of which nothing would run."""
+    note("start", job)
+    yield
+
+
+def alarms(job: Job) -> None:
+    """Uses a signal of its own."""
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    time.sleep(0.05)
     note("end", job)
 
 

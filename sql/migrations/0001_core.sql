@@ -22,6 +22,8 @@ CREATE TABLE skipjack.job (
     CONSTRAINT job_status CHECK (status IN ('ready', 'running', 'done', 'failed', 'dead')),
     CONSTRAINT job_lease CHECK ((status = 'running') = (locked_by IS NOT NULL)
                             AND (locked_by IS NULL) = (locked_until IS NULL)),
+    -- what clients of every language can read back
+    CONSTRAINT job_times CHECK (run_at BETWEEN '0001-01-02' AND '9999-12-30' AND created_at BETWEEN '0001-01-02' AND '9999-12-30'),
     CONSTRAINT job_attempts CHECK (attempts >= 0 AND max_attempts >= 1),
     CONSTRAINT job_type_length CHECK (octet_length(type) BETWEEN 1 AND 200),
     CONSTRAINT job_key_length CHECK (octet_length(idempotency_key) BETWEEN 1 AND 1000),
@@ -73,7 +75,7 @@ LANGUAGE sql STABLE AS $$
    LATERAL (SELECT greatest(CASE WHEN c.charged THEN was_attempts ELSE was_attempts - 1 END, 0)::smallint) AS a (attempts),
    LATERAL (SELECT CASE WHEN outcome IN ('done', 'failed') THEN outcome
                         WHEN cancel_requested THEN 'failed'
-                        WHEN a.attempts >= max_attempts THEN 'dead'
+                        WHEN c.charged AND a.attempts >= max_attempts THEN 'dead'
                         ELSE 'ready' END) AS s (status),
    LATERAL (SELECT CASE outcome WHEN 'retry' THEN was_attempts WHEN 'returned' THEN was_returns + 1
                                 WHEN 'lost' THEN was_losses ELSE 0 END::integer) AS n (nth)

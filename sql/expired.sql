@@ -1,0 +1,3 @@
+-- Ids of expired leases, for when they must be reaped one by one.
+-- Plan: Index Scan on job_running.
+SELECT id FROM skipjack.job WHERE status = 'running' AND locked_until < now() ORDER BY id LIMIT %(limit)s
