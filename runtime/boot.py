@@ -34,15 +34,11 @@ def run(child: Child) -> None:
     while True:
         try:
             prepare_database(child.config)
-        except psycopg.OperationalError as error:
-            if is_refused(error):
+        except psycopg.Error as error:
+            if is_refused(error) or not is_infrastructure(error):
                 raise DatabaseError(f"database: {' '.join(str(error).split())}") from None
-            if not is_infrastructure(error):
-                raise DatabaseError(f"database: {error}") from None
             if child.stop.wait(patience.failed(error)):
                 return
-        except psycopg.Error as error:
-            raise DatabaseError(f"database: {' '.join(str(error).split())}") from None
         else:
             patience.recovered()
             return

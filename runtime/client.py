@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, overload
 import psycopg
 
 from . import duration
-from .errors import ConfigError
+from .errors import ConfigError, DatabaseError
 from .statements import load
 
 PAYLOAD_BYTES = 1 << 20
@@ -80,7 +80,7 @@ def enqueue(
     if isinstance(connection, psycopg.AsyncConnection):
         return _enqueue_async(connection, statement, params)
     try:
-        with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        with psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
             row = cursor.execute(statement, params).fetchone()
     except psycopg.Error as error:
         raise refusal(error) from error
@@ -90,7 +90,7 @@ def enqueue(
 
 async def _enqueue_async(connection: psycopg.AsyncConnection[Any], statement: Any, params: dict[str, object]) -> Enqueued:
     try:
-        async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        async with psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
             row = await (await cursor.execute(statement, params)).fetchone()
     except psycopg.Error as error:
         raise refusal(error) from error
@@ -148,7 +148,7 @@ def seconds(delay: float | str | timedelta) -> float:
 
 def checked_attempts(max_attempts: int | None) -> int | None:
     """`max_attempts` if a job can have it, or ConfigError."""
-    if max_attempts is not None and not 1 <= max_attempts <= 32767:
+    if max_attempts is not None and (type(max_attempts) is not int or not 1 <= max_attempts <= 32767):
         raise ConfigError(REFUSALS["job_attempts"])
     return max_attempts
 
@@ -162,5 +162,5 @@ def refusal(error: psycopg.Error) -> Exception:
     if isinstance(error, psycopg.errors.NumericValueOutOfRange):
         return ConfigError(f"payload: {error.diag.message_primary}")
     if isinstance(error, (psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName)):
-        return ConfigError("the schema is missing or older than this program: run `skipjack migrate`")
+        return DatabaseError("the schema is missing or older than this program: run `skipjack migrate`")
     return error

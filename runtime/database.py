@@ -55,7 +55,7 @@ def is_infrastructure(error: BaseException) -> bool:
     return isinstance(error, psycopg.OperationalError)
 
 
-def is_refused(error: psycopg.OperationalError) -> bool:
+def is_refused(error: psycopg.Error) -> bool:
     """Whether the server refuses this user, password or database, so that waiting is in vain."""
     return error.sqlstate is None and REFUSED.search(str(error)) is not None
 
@@ -139,7 +139,7 @@ class Patience:
     def recovered(self) -> None:
         """Notes that the database answered."""
         if self.failures:
-            log.warning("%s: the database is back after %.1f s", self.what, time.monotonic() - self.since)
+            log.warning("%s: all is well with the database again after %.1f s", self.what, time.monotonic() - self.since)
         self.failures, self.said = 0, ""
 
 

@@ -45,7 +45,9 @@ def attribute(where: str, reference: str) -> Any:
     except BaseException as error:  # a module's code may do anything, sys.exit() included
         place = traceback.extract_tb(error.__traceback__)[-1]
         known = "" if "importlib" in place.filename or place.filename == __file__ else f" ({place.filename}:{place.lineno})"
-        raise HandlerError(f"{where}: cannot load {reference}: {type(error).__name__}: {error}{known}") from error
+        raise HandlerError(
+            f"{where}: cannot load {reference}: {type(error).__name__}: {' '.join(str(error).split())}{known}"
+        ) from error
     return found
 
 

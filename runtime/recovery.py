@@ -5,10 +5,11 @@ orphaned. One row means applied now; none, applied before or lease lost, and it 
 uncharged, what the claim took. It may still arrive at the database later, so that the heartbeat sweeps for it again.
 
 A database that answers but refuses (a trigger that raises, a permission withdrawn) must charge no job either: the settle
-is tried for as long as a lease, each outcome by itself, and in the end the job is given back with the refusal as its error.
+is tried for half a lease, each outcome by itself, and in the end the job is given back with the refusal as its error.
 """
 
 import logging
+import random
 import time
 from collections.abc import Callable
 
@@ -47,7 +48,8 @@ class Recovery:
         When told to stop it leaves the claim to the reaper, as the board says that one may be in flight.
         """
         lost = self._queue.claim_in_flight()
-        give_up = now() + self._lease
+        # with time to spare: when the handler returned, three quarters of the lease were left
+        give_up = now() + self._lease / 2
         while outcomes or (lost and not self._stopping()):
             time.sleep(self._patience.failed(error))
             try:
@@ -83,7 +85,9 @@ class Recovery:
 
     def _abandon(self, outcome: Outcome, error: psycopg.Error) -> None:
         log.error("job %d: the database refuses the outcome %s: %s", outcome.id, outcome.outcome, error)
-        returned = Outcome(outcome.id, outcome.token, "returned", outcome.attempt, error=describe(error))
+        returned = Outcome(
+            outcome.id, outcome.token, "returned", outcome.attempt, jitter=random.random(), error=describe(error)
+        )
         try:
             self._settled([returned], self._queue.settle_and_claim([returned], 0).settled)
         except psycopg.Error as again:

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed at run time, 2 usage or configuration, 3 database, 
 person can mend is one line on stderr.
 """
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -99,8 +100,11 @@ for subcommand in jobs.COMMANDS:
 
 def main() -> None:
     """The entry point: runs the command, and turns what a person can mend into one line and an exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 gets all it can show
     try:
         command.main(prog_name="skipjack", standalone_mode=False)
+        sys.stdout.flush()  # here, where a reader who has gone is no error
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

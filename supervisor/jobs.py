@@ -1,5 +1,7 @@
 """Commands that look at jobs or add one. Each asks the database once and does not wait for it."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,7 @@ def jobs_command(given: Given, type: str | None, state: str | None, limit: int, 
     \b
     Example: skipjack jobs --status dead --limit 50
     """
-    rows = ask(given, "jobs", {"type": type, "status": state, "limit": limit})
+    rows = ask(given, "jobs", {"type": type and client.text("type", type), "status": state, "limit": limit})
     if as_json:
         show.as_json(rows)
     else:
@@ -110,10 +112,13 @@ def job(given: Given, id: int, as_json: bool) -> None:
     rows = ask(given, "job", {"id": id})
     if not rows:
         raise SkipjackError(f"job {id}: no such job; it may have been removed after its time")
+    (row,) = rows
     if as_json:
-        show.as_json(rows[0])
+        with suppress(ValueError, RecursionError):  # jsonb holds what Python cannot; then it is shown as text
+            row["payload"] = json.loads(row["payload"])
+        show.as_json(row)
     else:
-        show.card(rows[0])
+        show.card(row)
 
 
 COMMANDS = (enqueue, status, jobs_command, job)

@@ -11,7 +11,7 @@ Row = Mapping[str, Any]
 
 def as_json(data: object) -> None:
     """`data` as JSON on stdout; times in ISO 8601."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, default=_plain))
+    print(json.dumps(data, indent=2, ensure_ascii=sys.stdout.encoding.lower() != "utf-8", default=_plain))
 
 
 def table(rows: Sequence[Row], empty: str) -> None:
@@ -39,8 +39,7 @@ def card(row: Row) -> None:
     """One row, a line a column."""
     width = max(map(len, row))
     for name, value in row.items():
-        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else _cell(value)
-        print(f"{name.replace('_', ' '):<{width}}  " + text.replace("\n", "\n" + " " * (width + 2)))
+        print(f"{name.replace('_', ' '):<{width}}  " + _cell(value).replace("\n", "\n" + " " * (width + 2)))
 
 
 def _cell(value: object) -> str:

@@ -24,12 +24,16 @@ class Proxy:
         self.cut_request: Callable[[bytes], bool] = lambda _: False
         self.cut_reply: Callable[[bytes, bytes], bool] = lambda _request, _reply: False
         self.cuts = 0
+        self.flowing = threading.Event()
+        """While it is not set, traffic stands still and no connection breaks."""
+        self.flowing.set()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         """Ends every connection and the proxy."""
         self._listener.close()
+        self.flowing.set()
         for connection in list(self._open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -59,6 +63,7 @@ class Proxy:
                         cut = self.cut_request(data)
                     else:
                         cut = self.cut_reply(request, data)
+                    self.flowing.wait()
                     if cut:
                         self.cuts += 1
                         return

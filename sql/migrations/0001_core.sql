@@ -66,9 +66,10 @@ LANGUAGE sql STABLE AS $$
     SELECT s.status, a.attempts,
            CASE WHEN outcome = 'unstarted' THEN was_returns WHEN c.charged THEN 0 ELSE was_returns + 1 END::smallint,
            CASE WHEN outcome = 'lost' THEN was_losses + 1 WHEN c.charged AND outcome <> 'returned' THEN 0 ELSE was_losses END::smallint,
-           CASE WHEN s.status = 'ready' THEN now() + make_interval(secs => coalesce(delay, CASE
+           -- ten years at most: later than that is no time that can be added to now()
+           CASE WHEN s.status = 'ready' THEN now() + make_interval(secs => least(315360000, coalesce(delay, CASE
                     WHEN n.nth = 0 THEN 0
-                    ELSE least(cap, base * 2.0::double precision ^ least(n.nth - 1, 60)) * (0.5 + jitter / 2) END))
+                    ELSE least(cap, base * 2.0::double precision ^ least(n.nth - 1, 60)) * (0.5 + coalesce(jitter, 0) / 2) END)))
                 ELSE was_run_at END,
            CASE WHEN s.status <> 'ready' THEN now() END
       FROM (SELECT CASE outcome WHEN 'unstarted' THEN false WHEN 'returned' THEN was_returns >= 20 ELSE true END) AS c (charged),

@@ -203,7 +203,7 @@ def test_only_what_can_be_the_jobs_fault_is_charged(why: Why, outcome: str, word
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(0, "exit code 0"), (70, "exit code 70"), (-9, "SIGKILL"), (-6, "SIGABRT"), (-40, "killed by signal 40")],
+    [(0, "exit code 0"), (3, "exit code 3"), (-9, "SIGKILL"), (-6, "SIGABRT"), (-40, "killed by signal 40")],
 )
 def test_an_exit_code_in_words(code: int, words: str) -> None:
     assert words in exit_words(code)

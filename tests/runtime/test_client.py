@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row, namedtuple_row, scalar_row
 
-from skipjack import ConfigError, Enqueued, enqueue
+from skipjack import ConfigError, Enqueued, SkipjackError, enqueue
 from skipjack.runtime.client import PAYLOAD_BYTES, Json
 from skipjack.runtime.migrate import migrate
 
@@ -439,8 +439,8 @@ def test_the_largest_payload_is_stored(passing: Connection) -> None:
 
 
 def test_without_the_schema_it_says_what_to_run(database: str) -> None:
-    with psycopg.connect(database) as connection:
-        assert "skipjack migrate" in refused(connection, "email", schema="nowhere")
+    with psycopg.connect(database) as connection, pytest.raises(SkipjackError, match=r"^.*`skipjack migrate`$"):
+        enqueue(connection, "email", schema="nowhere")
 
 
 def test_any_other_error_of_the_database_stays_what_it_is(connection: Connection, database: str) -> None:

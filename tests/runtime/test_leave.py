@@ -176,12 +176,13 @@ SELECT o.outcome, a.attempts AS was_attempts, m.most, r.returns AS was_returns, 
        unnest(ARRAY[false, true]) AS c (cancel),
        unnest(ARRAY[0, 0.999999]) AS j (jitter),
        skipjack.leave(o.outcome, NULL, j.jitter, 2, 60, a.attempts, m.most, r.returns, s.losses, c.cancel, now()) AS l
+ WHERE a.attempts <= m.most
 """
 
 
 def test_what_holds_for_every_way_out(jobs: Jobs) -> None:
     rows = jobs.sql(EVERYTHING)
-    assert len(rows) == 6 * 12 * 12 * 5 * 3 * 2 * 2
+    assert len(rows) == 6 * sum(range(1, 13)) * 5 * 3 * 2 * 2
     for row in rows:
         assert row["status"] in ("ready", "done", "failed", "dead")
         assert (row["finished_at"] is None) == (row["status"] == "ready")

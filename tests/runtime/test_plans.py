@@ -155,7 +155,7 @@ class Queue:
         assert all(scan.kind in ("Index Scan", "Index Only Scan") for scan in plan.scans()), plan
         assert not any(node.kind.startswith("Gather") for node in plan), plan
         assert not any(node["Function Name"] == "leave" for node in plan), plan
-        assert {node.kind for node in plan if node["Parent Relationship"] == "SubPlan"} <= {"Result"}, plan
+        assert {node.kind for node in plan if node["Parent Relationship"] == "SubPlan"} <= {"Result", "CTE Scan"}, plan
         return rows, plan
 
     def settle_and_claim(
@@ -186,7 +186,9 @@ class Queue:
 
     def reap(self) -> tuple[list[tuple[Any, ...]], Plan]:
         """Gives back what has expired."""
-        rows, plan = self.run("reap", {"outage_from": None, "outage_until": None, "limit": 500})
+        rows, plan = self.run(
+            "reap", dict.fromkeys(("last", "outage_from", "outage_until", "only")) | {"gap": 5.0, "limit": 500}
+        )
         return [row for row in rows if row[1] is not None], plan
 
     def enqueue(self, key: str) -> list[Plan]:
@@ -357,11 +359,10 @@ def test_a_release_looks_up_its_range_of_tokens(queue: Queue) -> None:
     ):
         rows, plan = queue.release(*ranges)
         assert len(rows) == expected
-        found, *rest = plan.indexes()
-        assert (found, set(rest)) == ("job_running", {"job_pkey"}), plan
-        running, *written = plan.scans()
-        assert "locked_by >=" in running.condition, plan
-        assert all("id = " in scan.condition for scan in written), plan
+        assert set(plan.indexes()) == {"job_running", "job_pkey"}, plan
+        for scan in plan.scans():
+            part = "locked_by >=" if scan["Index Name"] == "job_running" else "id = "
+            assert part in scan.condition, plan
         assert plan.buffers < FEW * (1 + expected / 2), plan
 
 
@@ -401,7 +402,9 @@ def test_figures_are_read_from_the_partial_indexes(queue: Queue, statement: str)
 def test_a_key_that_exists_is_looked_up_in_its_index(queue: Queue) -> None:
     if not queue.full:
         return  # a table of one page may be read as it likes
-    insert, lookup = queue.enqueue(f"key-{READY + DONE}")
+    key = f"key-{READY + DONE}"
+    queue.enqueue(key)  # the first in a session reads the catalogs as well
+    insert, lookup = queue.enqueue(key)
     assert insert.buffers < FEW, insert
     assert {node["Index Name"] for node in lookup} - {None} == {"job_key"}, lookup
     assert lookup.buffers < FEW, lookup

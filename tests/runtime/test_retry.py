@@ -184,7 +184,7 @@ def test_a_deep_recursion_stays_small() -> None:
 def test_huge_text_keeps_its_head_and_its_tail() -> None:
     text = describe(ValueError("head" + "é" * 5_000_000 + "tail"))
     assert text.startswith("ValueError: head")
-    assert text.endswith("tail\n")
+    assert text.rstrip().endswith("tail")
     assert "... cut ..." in text
     assert len(text.encode()) <= MOST_BYTES
 

@@ -17,9 +17,9 @@ from skipjack.supervisor.policy import (
     Child,
     Event,
     Exited,
-    Kill,
     Phase,
     Ready,
+    Silent,
     Stop,
     Tick,
     decide,
@@ -39,7 +39,6 @@ STOPPING = replace(RUNNING, phase=Phase.STOPPING, due=LATER, wanted=False)
 KILLED = replace(STARTING, phase=Phase.KILLED, due=NOW - 1)
 KILLED_UNWANTED = replace(RUNNING, phase=Phase.KILLED, wanted=False)
 GONE = Child(Phase.GONE, wanted=False)
-EVERY_CHILD = (WAITING, STARTING, RUNNING, STOPPING, KILLED, KILLED_UNWANTED, GONE)
 
 
 def due(child: Child) -> Child:
@@ -77,12 +76,12 @@ def due(child: Child) -> Child:
         (STOPPING, Stop(SOON), Phase.STOPPING, Action.NOTHING, False),
         (KILLED, Stop(SOON), Phase.KILLED, Action.NOTHING, False),
         (GONE, Stop(SOON), Phase.GONE, Action.NOTHING, False),
-        (WAITING, Kill(), Phase.GONE, Action.NOTHING, False),
-        (STARTING, Kill(), Phase.KILLED, Action.KILL, False),
-        (RUNNING, Kill(), Phase.KILLED, Action.KILL, False),
-        (STOPPING, Kill(), Phase.KILLED, Action.KILL, False),
-        (KILLED, Kill(), Phase.KILLED, Action.NOTHING, False),
-        (GONE, Kill(), Phase.GONE, Action.NOTHING, False),
+        (WAITING, Silent(), Phase.WAITING, Action.NOTHING, True),
+        (STARTING, Silent(), Phase.STARTING, Action.NOTHING, True),
+        (RUNNING, Silent(), Phase.KILLED, Action.KILL, True),
+        (STOPPING, Silent(), Phase.STOPPING, Action.NOTHING, False),
+        (KILLED, Silent(), Phase.KILLED, Action.NOTHING, True),
+        (GONE, Silent(), Phase.GONE, Action.NOTHING, False),
     ],
 )
 def test_every_phase_and_event(child: Child, event: Event, phase: Phase, action: Action, wanted: bool) -> None:
@@ -185,10 +184,21 @@ def test_a_final_end_is_final(child: Child, in_job: bool) -> None:
     assert decide(after, TICK, NOW + 1e6)[1] is Action.NOTHING
 
 
-@pytest.mark.parametrize("child", EVERY_CHILD)
-def test_what_is_alive_and_what_waits_for_a_time(child: Child) -> None:
-    assert child.alive == (child.phase not in (Phase.WAITING, Phase.GONE))
+@pytest.mark.parametrize("child", [WAITING, STARTING, RUNNING, STOPPING, KILLED, KILLED_UNWANTED, GONE])
+def test_what_waits_for_a_time(child: Child) -> None:
     assert child.timed == (child.phase in (Phase.WAITING, Phase.STARTING, Phase.STOPPING))
+
+
+def test_a_child_that_falls_silent_is_killed_and_replaced() -> None:
+    child, action = decide(RUNNING, Silent(), NOW)
+    assert action is Action.KILL
+    child, _ = decide(child, CRASH, NOW + 1)
+    assert (child.phase, child.due, child.failures) == (Phase.WAITING, NOW + 1, 0)
+
+
+def alive(child: Child) -> bool:
+    """Whether there is a process."""
+    return child.phase not in (Phase.WAITING, Phase.GONE)
 
 
 EVENTS = st.one_of(
@@ -196,7 +206,7 @@ EVENTS = st.one_of(
     st.just(Ready()),
     st.builds(Exited, st.booleans(), st.floats(0, 1, exclude_max=True), st.sampled_from([False, False, False, True])),
     st.builds(Stop, st.floats(0, 500)),
-    st.just(Kill()),
+    st.just(Silent()),
 )
 SCRIPTS = st.lists(st.tuples(EVENTS, st.floats(0, 100)), max_size=40)
 Script = list[tuple[Event, float]]
@@ -215,7 +225,7 @@ def life(script: Script, child: Child, now: float = 0.0) -> list[Step]:
     steps = []
     for event, pause in script:
         now += pause
-        if isinstance(event, Exited) and not child.alive:
+        if isinstance(event, Exited) and not alive(child):
             continue
         steps.append(Step(child, event, now, *decide(child, event, now)))
         child = steps[-1].after
@@ -227,13 +237,13 @@ def test_only_what_waits_and_is_due_is_forked(script: Script) -> None:
     for step in life(script, Child()):
         due = step.before.phase is Phase.WAITING and step.now >= step.before.due
         assert (step.action is Action.FORK) == (due and isinstance(step.event, Tick))
-        assert (step.action is Action.FORK) == (step.after.alive and not step.before.alive)
+        assert (step.action is Action.FORK) == (alive(step.after) and not alive(step.before))
 
 
-@given(SCRIPTS, st.one_of(st.builds(Stop, st.floats(0, 500)), st.just(Kill())), SCRIPTS)
-def test_nothing_after_a_stop_or_kill_forks_again(before: Script, order: Event, after: Script) -> None:
+@given(SCRIPTS, st.builds(Stop, st.floats(0, 500)), SCRIPTS)
+def test_nothing_forks_after_a_stop(before: Script, order: Event, after: Script) -> None:
     steps = life([*before, (order, 1.0), *after], Child())
-    told = next(number for number, step in enumerate(steps) if isinstance(step.event, Stop | Kill))
+    told = next(number for number, step in enumerate(steps) if isinstance(step.event, Stop))
     assert not [step for step in steps[told:] if step.action is Action.FORK or step.after.wanted]
 
 
@@ -244,7 +254,7 @@ def test_one_process_is_told_to_stop_once_and_killed_once(script: Script) -> Non
         if step.action is Action.FORK:
             told = []
         elif step.action is not Action.NOTHING:
-            assert step.before.alive
+            assert alive(step.before)
             told.append(step.action)
         assert told in ([], [Action.TERMINATE], [Action.KILL], [Action.TERMINATE, Action.KILL])
 
@@ -260,6 +270,6 @@ def test_a_stopped_child_is_gone_once_its_time_is_over_and_its_process_has_ended
 @given(SCRIPTS)
 def test_a_wanted_child_without_a_process_is_tried_within_the_cap(script: Script) -> None:
     for step in life(script, Child()):
-        if step.after.wanted and not step.after.alive:
+        if step.after.wanted and not alive(step.after):
             assert step.after.phase is Phase.WAITING
             assert step.after.due <= step.now + BACKOFF_CAP
