@@ -29,6 +29,7 @@ PLANNER = {
     "enable_sort": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "max_parallel_workers_per_gather": "0",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
 }
@@ -83,13 +84,19 @@ class Connection(psycopg.Connection[Any]):
 
 
 def connect(
-    settings: config.Database, name: str, *, deadline: float = 30.0, durable: bool = True, connect_timeout: int = 10
+    settings: config.Database,
+    name: str,
+    *,
+    deadline: float = 30.0,
+    durable: bool = True,
+    connect_timeout: int = 10,
+    planner: Mapping[str, str] = PLANNER,
 ) -> Connection:
     """Opens an autocommit connection, named `skipjack NAME` in pg_stat_activity.
 
     `deadline` (seconds) bounds every statement, in the server and here. Raises psycopg.OperationalError.
     """
-    settable = PLANNER | {"statement_timeout": f"{deadline * 1000:.0f}", "timezone": "UTC"}
+    settable = {**planner, "statement_timeout": f"{deadline * 1000:.0f}", "timezone": "UTC"}
     if not durable:
         settable["synchronous_commit"] = "off"
     given = conninfo_to_dict(conninfo(settings))
@@ -191,9 +198,12 @@ class Session:
 
 
 def connect_once(settings: config.Database, name: str, *, deadline: float = 30.0) -> Connection:
-    """For commands, which do not wait: one try. Raises DatabaseError with one line that says how to mend it."""
+    """For commands, which do not wait: one try. Raises DatabaseError with one line that says how to mend it.
+
+    The planner is left as it is: what a person asks for has no one good plan.
+    """
     try:
-        return connect(settings, name, deadline=deadline)
+        return connect(settings, name, deadline=deadline, planner={})
     except psycopg.OperationalError as error:
         if settings.url == "embedded" and not embedded.ready(settings.directory):
             raise DatabaseError("the embedded database does not run: start `skipjack run` first") from None

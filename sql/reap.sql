@@ -4,7 +4,8 @@
 -- other cannot be told apart from a job that kills its host: lost, and charged. All times are the database's: `last` is when
 -- the reaper's last look took place (null: never), outage_from .. outage_until an outage that it knows of.
 -- `only`: this job alone.
--- Plan: Index Scan on job_running (all running rows, few), then job_pkey.
+-- Plan: Index Scan on job_running (all running rows, few), then job_pkey. `id + 0` keeps the order from being had by a walk
+-- over all of job_pkey; `status` is left out of the write for the reason given in settle_and_claim.sql.
 WITH expired AS (
     SELECT j.id, j.locked_by,
            CASE WHEN j.locked_until < pg_postmaster_start_time() THEN 'returned'
@@ -18,7 +19,7 @@ WITH expired AS (
       FROM skipjack.job AS j
       LEFT JOIN skipjack.job_type AS t ON t.type = j.type
      WHERE j.status = 'running' AND j.locked_until < now() AND (%(only)s::bigint IS NULL OR j.id = %(only)s::bigint)
-     ORDER BY j.id
+     ORDER BY j.id + 0
      LIMIT %(limit)s
        FOR UPDATE OF j SKIP LOCKED
 ), reaped AS (
@@ -30,7 +31,7 @@ WITH expired AS (
            locked_by = NULL,
            locked_until = NULL
       FROM expired AS e
-     WHERE j.id = e.id AND j.status = 'running' AND j.locked_until < now()
+     WHERE j.id = ANY (ARRAY[e.id]) AND j.locked_by = e.locked_by AND j.locked_until < now()
     RETURNING j.id, j.type, e.locked_by, e.outcome, j.status
 )
 SELECT now(), r.* FROM (SELECT) AS always LEFT JOIN reaped AS r ON true

@@ -3,7 +3,8 @@
 -- Only the job that ran, by its exact (id, token), gets the outcome given; the others were claimed and never started.
 -- A row that somebody else has locked is not waited for, else it would hold up all the others: it comes back as `running`,
 -- to be looked at again.
--- Plan: Nested Loop over job_running (locked_by sorts bytewise), then job_pkey.
+-- Plan: for each release a range of job_running (locked_by sorts bytewise), then job_pkey. LATERAL with FOR UPDATE, and
+-- OFFSET 0, keep the planner from turning the range into a filter over the whole index.
 WITH releases AS (
     SELECT * FROM jsonb_to_recordset(%(releases)s::jsonb)
         AS r (low text, high text, id bigint, token text, outcome text, cause text, delay double precision)
@@ -16,9 +17,12 @@ WITH releases AS (
            coalesce(extract(epoch FROM t.backoff_cap), 3600)::double precision AS cap,
            random() AS jitter
       FROM releases AS r
-      JOIN skipjack.job AS j ON j.status = 'running' AND j.locked_by >= r.low AND j.locked_by < r.high
+     CROSS JOIN LATERAL (
+           SELECT j.id, j.type, j.locked_by
+             FROM skipjack.job AS j
+            WHERE j.status = 'running' AND j.locked_by >= r.low AND j.locked_by < r.high
+              FOR UPDATE SKIP LOCKED) AS j
       LEFT JOIN skipjack.job_type AS t ON t.type = j.type
-       FOR UPDATE OF j SKIP LOCKED
 ), released AS (
     UPDATE skipjack.job AS j
        SET (status, attempts, returns, losses, run_at, finished_at) = (
@@ -28,12 +32,16 @@ WITH releases AS (
            locked_by = NULL,
            locked_until = NULL
       FROM held AS h
-     WHERE j.id = h.id
+     WHERE j.id = ANY (ARRAY[h.id])
  RETURNING j.id, j.type, h.outcome, j.status, h.low
 )
 SELECT id, type, outcome, status, low FROM released
  UNION ALL
 SELECT j.id, j.type, NULL, j.status, r.low
   FROM releases AS r
-  JOIN skipjack.job AS j ON j.status = 'running' AND j.locked_by >= r.low AND j.locked_by < r.high
+ CROSS JOIN LATERAL (
+       SELECT j.id, j.type, j.status
+         FROM skipjack.job AS j
+        WHERE j.status = 'running' AND j.locked_by >= r.low AND j.locked_by < r.high
+       OFFSET 0) AS j
  WHERE j.id NOT IN (SELECT id FROM held)

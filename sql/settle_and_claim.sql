@@ -5,7 +5,9 @@
 -- The outcomes come first because the claim's LIMIT reads their count: as independent CTEs the two deadlock, since
 -- FOR UPDATE follows update chains and briefly locks rows that other workers are finishing.
 -- Plan: Nested Loop over job_pkey for the outcomes; Index Scan on job_ready (in order, stopping at the limit) for the
--- claim; job_pkey for the rows claimed. `= ANY (ARRAY(...))`, because a join was planned with a sequential scan.
+-- claim; job_pkey for the rows claimed. `= ANY (ARRAY ...)` in both places, because it can be looked up but not joined: as
+-- joins the claim was planned with a sequential scan, and the settle, by a plan cached while the table was empty, with a
+-- walk over all of job_pkey (10,800 pages for one row).
 -- Settle only: limit 0. Claim only: no outcomes.
 WITH settled AS (
     UPDATE skipjack.job AS j
@@ -17,7 +19,7 @@ WITH settled AS (
            locked_until = NULL
       FROM jsonb_to_recordset(%(outcomes)s::jsonb)
            AS o (id bigint, token text, outcome text, delay double precision, jitter double precision, error text)
-     WHERE j.id = o.id AND j.locked_by = o.token
+     WHERE j.id = ANY (ARRAY[o.id]) AND j.locked_by = o.token
  RETURNING j.id, j.status
 ), claimed AS (
     UPDATE skipjack.job AS j

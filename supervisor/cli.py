@@ -104,7 +104,8 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 gets all it can show
     try:
         command.main(prog_name="skipjack", standalone_mode=False)
-        sys.stdout.flush()  # here, where a reader who has gone is no error
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a reader who has gone is no error
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -84,10 +84,11 @@ $$;
 
 -- For every language: SELECT skipjack.enqueue('email', '{"to": "a@example.com"}', key => 'welcome-42', delay => '5 min').
 -- A key that exists (per type) changes nothing: the id of the job that has it comes back, with is_new = false.
+-- Without enable_seqscan = off a session that first enqueued into a small table would keep scanning it when it has grown.
 CREATE FUNCTION skipjack.enqueue(
     type text, payload jsonb DEFAULT '{}', key text DEFAULT NULL, delay interval DEFAULT '0', max_attempts integer DEFAULT NULL,
     OUT id bigint, OUT is_new boolean
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 BEGIN
     LOOP

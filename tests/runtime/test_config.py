@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from skipjack.runtime import config
 from skipjack.runtime.config import Backoff, Config, Pool, Schedule, Supervisor
 from skipjack.runtime.errors import ConfigError
+from skipjack.runtime.places import state_dir
 
 FROM_THE_README = """
 [database]
@@ -83,7 +84,8 @@ def test_the_documented_file(here: Path) -> None:
 
 def test_defaults(here: Path) -> None:
     loaded = load(pool("lease = '10s'"))
-    assert (loaded.database.url, loaded.database.schema, loaded.database.data_dir) == ("embedded", "skipjack", "")
+    assert (loaded.database.url, loaded.database.schema) == ("embedded", "skipjack")
+    assert loaded.database.directory == state_dir(str(here / "skipjack.toml")) / "postgres"
     assert loaded.path == here / "skipjack.toml"
     assert loaded.supervisor == Supervisor(
         app="main", name=str(here / "skipjack.toml"), grace=30.0, listen="127.0.0.1:9464", migrate=True

@@ -462,7 +462,7 @@ def test_run_waits_for_a_database_and_says_so(supervise: Supervise, jobs: Jobs, 
     name = f".s.PGSQL.{keywords['port']}"
     (socket / name).symlink_to(Path(str(keywords["host"])) / name)
     eventually(lambda: jobs.counts() == {"done": 1})
-    assert "boot: the database is back after" in s.output()
+    assert "boot: all is well with the database again" in s.output()
     assert s.stop() == OK
 
 
