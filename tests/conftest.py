@@ -103,7 +103,7 @@ def _suite_conninfo(config: pytest.Config) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--pg-bin", type=Path, help="folder of another PostgreSQL's binaries (/usr/lib/postgresql/15/bin)")
+    parser.addoption("--pg-bin", type=Path, help="folder of another PostgreSQL: --pg-bin=/usr/lib/postgresql/15/bin")
 
 
 @pytest.hookimpl(optionalhook=True)
