@@ -17,6 +17,7 @@ from .database import Patience, connect, is_infrastructure, is_refused
 from .errors import DatabaseError, HandlerError
 from .migrate import migrate, pending
 from .queue import encode
+from .schedules import write as write_schedules
 from .statements import load
 
 log = logging.getLogger("skipjack.boot")
@@ -57,7 +58,10 @@ def load_handlers(config: Config) -> None:
 
 
 def prepare_database(config: Config) -> None:
-    """Migrates unless that is forbidden, writes the job types, enqueues `at_boot`. Raises psycopg.Error, DatabaseError."""
+    """Migrates unless that is forbidden, writes job types and schedules, and enqueues `at_boot`.
+
+    Raises psycopg.Error, DatabaseError.
+    """
     schema = config.database.schema
     with connect(config.database, "boot", deadline=300) as connection:
         if config.supervisor.migrate:
@@ -77,6 +81,7 @@ def prepare_database(config: Config) -> None:
         ]
         with connection.transaction():
             connection.execute(load("write_job_types", schema), {"types": encode(types).decode()})
+            write_schedules(connection, config)
             for name, pool in config.pools.items():
                 for payload in pool.at_boot:
                     enqueue(connection, name, payload, schema=schema)

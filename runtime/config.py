@@ -1,7 +1,7 @@
 """The configuration: where it is found, what may stand in it, and one line for each thing that is wrong with it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from . import checks, duration, places
+from . import checks, cron, duration, places
 from .errors import ConfigError
 from .reading import Check, Reader, Refused, Seconds, Section, document, one_line
 
@@ -63,10 +63,24 @@ class Supervisor(Section, frozen=True):
 
 
 class Retention(Section, frozen=True):
-    """When finished jobs are cleared away."""
+    """When finished jobs are cleared away, and what becomes of them. Durations in seconds."""
 
     schedule: Name = "*/5 * * * *"
-    """Cron; its syntax is not checked here."""
+    """Cron, in UTC."""
+    keep_done: Seconds = 604_800.0
+    """How long a done job is kept; 0 removes it when it is done. A pool may say otherwise."""
+    archive: bool = False
+    """Whether done jobs go to job_archive instead of being deleted."""
+    keep_archive: Seconds = 7_776_000.0
+    """How long they stay there."""
+    keep_dead: Seconds | None = None
+    """How long failed and dead jobs are kept; None: until somebody decides."""
+
+    @classmethod
+    def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        match sound:
+            case {"schedule": str(expression)}:
+                yield from refusal("schedule", cron.check, expression, "UTC")
 
 
 class Backoff(Section, frozen=True):
@@ -98,8 +112,8 @@ class Pool(Section, frozen=True):
     backoff: Backoff = Backoff()
     claim: Annotated[int, Meta(ge=1, le=1000)] | Literal["auto"] = 1
     """Jobs taken per claim."""
-    keep_done: Seconds = 604_800.0
-    """Seconds that a done job is kept; 0 removes it when it is done."""
+    keep_done: Seconds | None = None
+    """Seconds that a done job is kept; `load` fills in the one of [retention]."""
     durability: Literal["full", "relaxed"] = "full"
     on_lease_lost: Literal["kill", "finish"] = "kill"
     at_boot: Annotated[tuple[dict[str, Any], ...], Check(checks.payloads)] = ()
@@ -118,13 +132,20 @@ class Pool(Section, frozen=True):
                 yield "lease", f'must be at least three heartbeats, "{duration.text(3 * heartbeat)}"'
 
 
+def refusal(key: str, check: Callable[..., None], *values: Any) -> Iterator[tuple[str, str]]:
+    """(key, problem) if `check` refuses these values."""
+    try:
+        check(*values)
+    except cron.SlotError as error:
+        yield "timezone" if error.reason == "zone" else key, str(error)
+
+
 class Schedule(Section, frozen=True):
     """A job that comes by itself: by `cron` or `every`, exactly one of them."""
 
     job: Name
     """The type of the jobs; any, also one without a pool on this host."""
     cron: Name | None = None
-    """Cron; its syntax is not checked here."""
     every: Annotated[Seconds, Meta(ge=1)] | None = None
     """Seconds between slots."""
     timezone: Name = "UTC"
@@ -132,6 +153,11 @@ class Schedule(Section, frozen=True):
     spread: Seconds | None = None
     """Seconds: the window after the slot in which the schedule has its fixed offset."""
     catch_up: Literal["last", "none", "all"] = "last"
+    """What becomes of slots that were missed: the newest fires, none (if later than 5 minutes), or all (at most 100)."""
+    catch_up_window: Seconds = 86_400.0
+    """How late a slot may fire at all."""
+    overlap: Literal["allow", "skip"] = "allow"
+    """"skip": no job while the previous one is still ready or running."""
 
     @classmethod
     def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -140,6 +166,10 @@ class Schedule(Section, frozen=True):
                 yield "cron", 'is required, or every: cron = "0 3 * * *" or every = "30s"'
             case {"cron": str(), "every": float()}:
                 yield "every", "stands beside cron; keep one of them"
+            case {"cron": str(expression), "timezone": str(timezone)}:
+                yield from refusal("cron", cron.check, expression, timezone)
+            case {"every": float(period)}:
+                yield from refusal("every", cron.check_every, period)
 
 
 class _File(Section, frozen=True):
@@ -200,20 +230,24 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
     if database.url == "embedded":
         folder = database.data_dir or places.state_dir(name) / "postgres"
         database = replace(database, data_dir=str(config.path.parent / folder))
-    return replace(config, database=database, supervisor=replace(config.supervisor, name=name))
+    return replace(
+        config,
+        database=database,
+        supervisor=replace(config.supervisor, name=name),
+        pools={
+            name: pool if pool.keep_done is not None else replace(pool, keep_done=config.retention.keep_done)
+            for name, pool in config.pools.items()
+        },
+    )
 
 
 def without_effect(config: Config) -> Iterator[str]:
     """A line for each setting that is accepted and does nothing yet in this version."""
-    default = Pool(handler="a:b")
     for name, pool in config.pools.items():
-        for key in ("timeout", "keep_done"):
-            if getattr(pool, key) != getattr(default, key):
-                yield f"pool.{name}.{key} has no effect in this version"
+        if pool.timeout is not None:
+            yield f"pool.{name}.timeout has no effect in this version"
         if pool.claim == "auto":
             yield f'pool.{name}.claim = "auto" takes one job at a time in this version'
-    if config.schedules:
-        yield f"schedules do not fire in this version: {', '.join(sorted(config.schedules))}"
 
 
 def resolve(explicit: Path | None) -> Config:

@@ -9,7 +9,8 @@ import os
 import random
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
@@ -187,6 +188,17 @@ class Session:
             return self.open().execute(statement, params, prepare=True).fetchall()
         except psycopg.Error:
             # also after errors that leave the connection usable: a plan or a session state may be at fault
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A transaction of several statements. Raises psycopg.Error, and drops the connection then."""
+        try:
+            connection = self.open()
+            with connection.transaction():
+                yield connection
+        except psycopg.Error:
             self.close()
             raise
 

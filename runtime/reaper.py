@@ -10,6 +10,7 @@ from datetime import datetime
 
 import psycopg
 
+from .archive import Archive
 from .child import Child
 from .database import Session, is_infrastructure
 from .release import Release
@@ -79,10 +80,11 @@ class Reaper:
 
 
 def run(child: Child) -> None:
-    """The role: obituaries of this host's workers at once, expired leases every second."""
+    """The role: obituaries of this host's workers at once, expired leases every second, and retention in between."""
     session = Session(child.config.database, "reaper")
     schema = child.config.database.schema
     release, reaper = Release(child.board, session, child.incarnation.host, schema), Reaper(session, schema)
+    archive = Archive(session, child.config.retention, schema)
 
     def run_once() -> float:
         child.hint.drain()
@@ -90,6 +92,7 @@ def run(child: Child) -> None:
         types = Counter([*release.run_once(), *reaper.run_once()])
         for type_ in set(types) & set(child.pipes):
             child.pipes[type_].wake(types[type_])
-        return 0.0 if types.total() >= BATCH else INTERVAL
+        busy = archive.run_once() or types.total() >= BATCH
+        return 0.0 if busy else INTERVAL
 
     run_role(child, "reaper", run_once, child.hint.read)

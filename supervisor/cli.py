@@ -7,14 +7,17 @@ person can mend is one line on stderr.
 import io
 import os
 import sys
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import click
 import psycopg
 
-from ..runtime import boot, config, database, duration, logs, migrate
+from ..runtime import boot, config, cron, database, duration, logs, migrate
 from ..runtime.errors import ConfigError, DatabaseError, SkipjackError
-from . import jobs, show
+from ..runtime.slots import Timing
+from . import jobs, schedules, show
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,14 +68,27 @@ def check(given: Path | None, as_json: bool) -> None:
         }
         for name, pool in found.pools.items()
     ]
+    slots = [
+        {"schedule": name, "job": schedule.job, "next_slots": upcoming(schedule)}
+        for name, schedule in found.schedules.items()
+    ]
     warnings = list(config.without_effect(found))
     if as_json:
-        show.as_json({"file": str(found.path), "pools": pools, "warnings": warnings})
+        show.as_json({"file": str(found.path), "pools": pools, "schedules": slots, "warnings": warnings})
     else:
         print(found.path)
         show.table(pools, "no pools: this configuration runs nothing")
+        for slot in slots:
+            print(f"schedule {slot['schedule']} ({slot['job']}): {', '.join(map(str, slot['next_slots']))}")
         for warning in warnings:
             print(f"warning: {warning}")
+
+
+def upcoming(schedule: config.Schedule) -> list[str]:
+    """The next five slots, in the schedule's zone, by this host's clock."""
+    timing = Timing(schedule.cron, schedule.every, schedule.timezone)
+    slots = islice(timing.after(datetime.now(UTC)), 5)
+    return [slot.astimezone(cron.zone(schedule.timezone)).isoformat() for slot in slots]
 
 
 @command.command("migrate")
@@ -94,7 +110,7 @@ def migrate_command(given: Path | None, dry_run: bool) -> None:
         print("-- nothing to do" if dry_run else f"schema {schema} is up to date")
 
 
-for subcommand in jobs.COMMANDS:
+for subcommand in (*jobs.COMMANDS, *schedules.COMMANDS):
     command.add_command(subcommand)
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -82,7 +83,9 @@ class Supervisor:
 
     def started(self) -> "Supervisor":
         """Waits until every worker is there."""
-        eventually(lambda: "started:" in self.output() and self.workers())
+        pools = tomllib.loads(self.config.read_text())["pool"].values()
+        wanted = sum(pool.get("concurrency", 1) for pool in pools)
+        eventually(lambda: len(self.workers()) == wanted)
         return self
 
     def output(self) -> str:

@@ -75,7 +75,7 @@ def schedule(line: str) -> str:
 
 def test_the_documented_file(here: Path) -> None:
     loaded = load(FROM_THE_README)
-    assert loaded.pools["email"] == Pool(handler="app.jobs:send_email", concurrency=8, timeout=600.0)
+    assert loaded.pools["email"] == Pool(handler="app.jobs:send_email", concurrency=8, timeout=600.0, keep_done=604_800.0)
     assert loaded.schedules["nightly-report"] == Schedule(
         job="report", cron="0 3 * * *", timezone="Europe/Berlin", payload={"kind": "full"}, spread=600.0
     )
@@ -300,7 +300,6 @@ def test_no_toml(here: Path, text: str | bytes, problem: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        schedule("payload" + ".a" * 3_000 + " = 1"),
         pool(f"lease = 0x{'f' * 5_000}"),
         pool(f"concurrency = 0x{'f' * 5_000}"),
         schedule(f"payload = {{ a = 0x{'f' * 5_000} }}"),

@@ -1,0 +1,67 @@
+"""Retention: done jobs go to the archive or away when they have been kept long enough. The reaper's other duty.
+
+On a cron expression of its own, in small batches that hold no claim up, by one host at a time without a leader: an advisory
+lock is held for a batch only. Failed and dead jobs stay until somebody decides, unless `keep_dead` says otherwise.
+"""
+
+import logging
+import time
+from datetime import UTC, datetime
+
+from . import cron
+from .config import Retention
+from .database import Session
+from .statements import load
+
+log = logging.getLogger("skipjack.archive")
+BATCH = 1000
+"""Rows in one transaction: some 20 ms, in which the rows of a batch, and nothing else, are locked."""
+TURN = 0.5
+"""Seconds after which it lets the reaper look at leases again."""
+
+
+class Archive:
+    """When the next pass is due, and how far this one is."""
+
+    def __init__(self, session: Session, retention: Retention, schema: str) -> None:
+        self._session = session
+        self._retention = retention
+        self._schema = schema
+        # A pass may come late or twice without harm, so that this host's clock may decide when.
+        self._next_pass = self._after(datetime.now(UTC))
+        self._todo: list[tuple[str, dict[str, object]]] = []
+
+    def _after(self, instant: datetime) -> datetime:
+        return cron.next_slot(self._retention.schedule, "UTC", instant)
+
+    def run_once(self) -> bool:
+        """Works for half a second if a pass is due; whether there is more to do at once. Raises psycopg.Error."""
+        instant = datetime.now(UTC)
+        if not self._todo and instant >= self._next_pass:
+            self._next_pass = self._after(instant)
+            self._todo = self._duties()
+        end = time.monotonic() + TURN
+        while self._todo and time.monotonic() < end:
+            if self._batch(*self._todo[-1]) < BATCH:
+                self._todo.pop()
+        return bool(self._todo)
+
+    def _duties(self) -> list[tuple[str, dict[str, object]]]:
+        retention = self._retention
+        duties: list[tuple[str, dict[str, object]]] = [("trim_archive", {"keep": retention.keep_archive})]
+        for type_, keep in self._session.run(load("types_done", self._schema), {}):
+            kept = retention.keep_done if keep is None else keep
+            duties.append(("archive", {"type": type_, "keep": kept, "archive": retention.archive}))
+            if retention.keep_dead is not None:
+                duties.append(("trim_dead", {"type": type_, "keep": retention.keep_dead}))
+        return duties
+
+    def _batch(self, statement: str, params: dict[str, object]) -> int:
+        with self._session.transaction() as connection:
+            ((ours,),) = connection.execute(load("archive_turn", self._schema), {"schema": self._schema}).fetchall()
+            if not ours:
+                return 0  # another host is at it; what it leaves is for the next pass
+            ((rows,),) = connection.execute(load(statement, self._schema), {**params, "limit": BATCH}).fetchall()
+        if rows:
+            log.debug("%s: %d rows", statement, rows)
+        return int(rows)

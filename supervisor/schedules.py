@@ -1,0 +1,115 @@
+"""Commands about schedules. Pausing is kept in the database and holds on all hosts."""
+
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import click
+
+from ..runtime import config, cron
+from ..runtime.errors import SkipjackError
+from ..runtime.slots import Timing
+from . import show
+from .jobs import Given, ask, json_option
+
+
+@click.command("schedules")
+@json_option
+@click.pass_obj
+def schedules_command(given: Given, as_json: bool) -> None:
+    """Show every schedule: when it fires, what it fired and what it missed.
+
+    \b
+    Example: skipjack schedules
+    """
+    rows = ask(given, "schedules", {})
+    for row in rows:
+        row["next_slots"] = coming(row)
+    if as_json:
+        show.as_json(rows)
+        return
+    show.table([_line(row) for row in rows], "no schedules")
+    for row in rows:
+        if row["error"]:
+            print(f"{row['name']}: broken: {row['error']}")
+
+
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    upcoming = row["next_slots"]
+    local = upcoming[0].astimezone(cron.zone(row["timezone"])) if upcoming else None
+    return {
+        "name": row["name"] if row["app"] == "main" else f"{row['app']}/{row['name']}",
+        "job": row["job_type"],
+        "when": cron.describe(row["cron"]) if row["cron"] else f"every {row['every_seconds']:g} s",
+        "state": row["state"],
+        "last_slot": row["last_slot"],
+        "next_slot": upcoming[0] if upcoming else None,
+        "local": f"{local:%m-%d %H:%M} {row['timezone']}" if local and row["timezone"] != "UTC" else None,
+        "fired": row["fired"],
+        "missed": row["missed"],
+    }
+
+
+def coming(row: dict[str, Any], number: int = 3) -> list[datetime]:
+    """The next slots of an active schedule, in UTC; none if it is not active."""
+    if row["state"] != "active":
+        return []
+    try:
+        timing = Timing(row["cron"], row["every_seconds"], row["timezone"])
+        return list(islice(timing.after(max(row["now"], row["last_slot"] or row["now"])), number))
+    except cron.SlotError:
+        return []
+
+
+def change(given: Given, statement: str, name: str) -> list[dict[str, Any]]:
+    """Runs a statement on one schedule of this app. Raises SkipjackError if there is none of that name."""
+    rows = ask(given, statement, {"name": name, "app": config.resolve(given).supervisor.app})
+    if not rows:
+        raise SkipjackError(f"schedule {name}: no such schedule; `skipjack schedules` shows them")
+    return rows
+
+
+@click.command()
+@click.argument("name")
+@json_option
+@click.pass_obj
+def fire(given: Given, name: str, as_json: bool) -> None:
+    """Enqueue a job of the schedule NAME now, outside its slots.
+
+    \b
+    Example: skipjack fire nightly-report
+    """
+    (row,) = change(given, "fire_schedule", name)
+    if as_json:
+        show.as_json(row)
+    else:
+        print(f"job {row['id']}")
+
+
+@click.command()
+@click.option("--schedule", "name", required=True, help="Its name.")
+@click.pass_obj
+def pause(given: Given, name: str) -> None:
+    """Stop a schedule on all hosts, until it is resumed.
+
+    \b
+    Example: skipjack pause --schedule nightly-report
+    """
+    change(given, "pause_schedule", name)
+    print(f"schedule {name} is paused")
+
+
+@click.command()
+@click.option("--schedule", "name", required=True, help="Its name.")
+@click.pass_obj
+def resume(given: Given, name: str) -> None:
+    """Let a paused or broken schedule go on, at its next slot.
+
+    \b
+    Example: skipjack resume --schedule nightly-report
+    """
+    change(given, "resume_schedule", name)
+    print(f"schedule {name} goes on")
+
+
+COMMANDS = (schedules_command, fire, pause, resume)
