@@ -62,7 +62,9 @@ def test_a_read_only_database_is_an_outage(supervise: Supervise, jobs: Jobs) -> 
 
 
 def terminate(jobs: Jobs) -> None:
-    jobs.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'skipjack%%'")
+    jobs.sql("""
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name LIKE 'skipjack%%'""")
 
 
 def test_a_database_that_refuses_a_settle_charges_nobody(supervise: Supervise, jobs: Jobs) -> None:

@@ -101,10 +101,10 @@ def test_an_interruption_neither_loses_nor_doubles_a_row(database: str, session:
 
     def interrupt() -> None:
         with psycopg.connect(database, autocommit=True) as connection:
-            while not done.wait(0.003):
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skipjack test'"
-                )
+            while not done.wait(0.01):
+                connection.execute("""
+                    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                     WHERE datname = current_database() AND application_name = 'skipjack test'""")
 
     thread = threading.Thread(target=interrupt)
     thread.start()
