@@ -36,7 +36,7 @@ class Member:
 
     def __init__(self, role: Role) -> None:
         self.role = role
-        self.child = policy.Child()
+        self.life = policy.Life()
         self.pid = 0
 
 
@@ -63,7 +63,7 @@ class Fleet:
         forks = 0
         self._obituaries.settle()
         for member in self._members:
-            if member.child.phase is Phase.STARTING and member.role.ready(member.pid):
+            if member.life.phase is Phase.STARTING and member.role.ready(member.pid):
                 self._apply(member, policy.Ready())
             if self._silent(member):
                 self._apply(member, policy.Silent())
@@ -79,8 +79,8 @@ class Fleet:
     def next_due(self) -> float:
         """Seconds until something is due."""
         now = time.monotonic()
-        starting = any(member.child.phase is Phase.STARTING for member in self._members)
-        dues = [member.child.due - now for member in self._members if member.child.timed]
+        starting = any(member.life.phase is Phase.STARTING for member in self._members)
+        dues = [member.life.due - now for member in self._members if member.life.timed]
         return max(0.0, min([POLL if starting else 1.0, *dues]))
 
     def stop(self, stage: Stage, deadline: float) -> None:
@@ -91,7 +91,7 @@ class Fleet:
 
     def gone(self, stage: Stage) -> bool:
         """Whether nobody of `stage` lives or is to live."""
-        return all(member.child.phase is Phase.GONE for member in self._members if member.role.stage is stage)
+        return all(member.life.phase is Phase.GONE for member in self._members if member.role.stage is stage)
 
     def released(self) -> bool:
         """Whether the reaper has given back the jobs of all who died."""
@@ -106,7 +106,7 @@ class Fleet:
         cells = self._house.board.slot(member.role.slot)
         if cells[Cell.STATE] >= State.IDLE:
             self._apply(member, policy.Ready())
-        in_job, expected = cells[Cell.JOB] != 0, final or not member.child.wanted
+        in_job, expected = cells[Cell.JOB] != 0, final or not member.life.wanted
         # an orderly end with nothing in hand leaves nothing to give back
         if cells[Cell.SENT] and (death.code or cells[Cell.JOB] or cells[Cell.SENT] != cells[Cell.HEARD]):
             self._obituaries.write(
@@ -126,7 +126,7 @@ class Fleet:
 
     def _why(self, member: Member, death: Death) -> Why:
         cells = self._house.board.slot(member.role.slot)
-        if member.child.phase is Phase.KILLED:
+        if member.life.phase is Phase.KILLED:
             return Why.SHUTDOWN
         if death.code == -signal.SIGKILL and 0 < cells[Cell.DEADLINE] <= deadman.now() * 1e9:
             unanswered = cells[Cell.DEADLINE] - cells[Cell.BEAT_SENT] if cells[Cell.BEAT_SENT] else 0
@@ -134,19 +134,19 @@ class Fleet:
         return Why.CRASH
 
     def _tell(self, member: Member, death: Death, in_job: bool, expected: bool) -> None:
-        title, child = member.role.title, member.child
+        title, life = member.role.title, member.life
         if expected:
             level = logging.DEBUG if death.code == 0 else logging.INFO
             log.log(level, "%s[%d] %s", title, death.pid, exit_words(death.code))
             return
-        when = "in a job" if in_job else "while idle" if child.ready is not None else "before it was ready"
-        pause = max(0.0, child.due - time.monotonic())
+        when = "in a job" if in_job else "while idle" if life.ready is not None else "before it was ready"
+        pause = max(0.0, life.due - time.monotonic())
         log.warning("%s[%d] %s %s; next start in %.1f s", title, death.pid, exit_words(death.code), when, pause)
-        if child.degraded:
-            log.error("%s is degraded: %d crashes in a row before it was ready", title, child.failures)
+        if life.degraded:
+            log.error("%s is degraded: %d crashes in a row before it was ready", title, life.failures)
 
     def _apply(self, member: Member, event: Event) -> Action:
-        member.child, action = policy.decide(member.child, event, time.monotonic())
+        member.life, action = policy.decide(member.life, event, time.monotonic())
         match action:
             case Action.FORK:
                 self._fork(member)

@@ -1,4 +1,4 @@
-"""What to do with a child: a pure function from (child, event, time) to the child's next state and one action.
+"""What to do with a child: a pure function from (its life so far, event, time) to its life from then on and one action.
 
 Times are seconds of the monotonic clock. Nothing here forks, signals, logs or looks at a clock.
 
@@ -44,8 +44,8 @@ class Action(Enum):
 
 
 @dataclass(frozen=True)
-class Child:
-    """A child's state, as far as decisions need it."""
+class Life:
+    """The life of one child and its successors, as far as decisions need it."""
 
     phase: Phase = Phase.WAITING
     due: float = 0.0
@@ -109,46 +109,46 @@ class Silent:
 Event = Tick | Ready | Silent | Exited | Stop
 
 
-def decide(child: Child, event: Event, now: float) -> tuple[Child, Action]:
-    """The child's next state, and what the master is to do about it."""
+def decide(life: Life, event: Event, now: float) -> tuple[Life, Action]:
+    """How the life goes on, and what the master is to do about it."""
     match event:
-        case Ready() if child.phase is Phase.STARTING:
-            return replace(child, phase=Phase.RUNNING, ready=now), Action.NOTHING
-        case Tick(boot_deadline) if child.timed and now >= child.due:
-            if child.phase is Phase.WAITING:
-                started = replace(child, phase=Phase.STARTING, forked=now, ready=None, due=now + boot_deadline)
+        case Ready() if life.phase is Phase.STARTING:
+            return replace(life, phase=Phase.RUNNING, ready=now), Action.NOTHING
+        case Tick(boot_deadline) if life.timed and now >= life.due:
+            if life.phase is Phase.WAITING:
+                started = replace(life, phase=Phase.STARTING, forked=now, ready=None, due=now + boot_deadline)
                 return started, Action.FORK
-            return replace(child, phase=Phase.KILLED), Action.KILL
+            return replace(life, phase=Phase.KILLED), Action.KILL
         case Stop(deadline):
-            return stop(child, deadline)
-        case Silent() if child.phase is Phase.RUNNING:
-            return replace(child, phase=Phase.KILLED), Action.KILL
+            return stop(life, deadline)
+        case Silent() if life.phase is Phase.RUNNING:
+            return replace(life, phase=Phase.KILLED), Action.KILL
         case Exited():
-            return exited(child, event, now), Action.NOTHING
-    return child, Action.NOTHING
+            return exited(life, event, now), Action.NOTHING
+    return life, Action.NOTHING
 
 
-def stop(child: Child, deadline: float) -> tuple[Child, Action]:
+def stop(life: Life, deadline: float) -> tuple[Life, Action]:
     """The answer to Stop."""
-    match child.phase:
+    match life.phase:
         case Phase.WAITING:
-            return replace(child, phase=Phase.GONE, wanted=False), Action.NOTHING
+            return replace(life, phase=Phase.GONE, wanted=False), Action.NOTHING
         case Phase.STARTING | Phase.RUNNING:
-            return replace(child, phase=Phase.STOPPING, wanted=False, due=deadline), Action.TERMINATE
+            return replace(life, phase=Phase.STOPPING, wanted=False, due=deadline), Action.TERMINATE
         case Phase.STOPPING:
-            return replace(child, due=min(child.due, deadline)), Action.NOTHING
-    return replace(child, wanted=False), Action.NOTHING
+            return replace(life, due=min(life.due, deadline)), Action.NOTHING
+    return replace(life, wanted=False), Action.NOTHING
 
 
-def exited(child: Child, event: Exited, now: float) -> Child:
+def exited(life: Life, event: Exited, now: float) -> Life:
     """The answer to Exited."""
-    if event.final or not child.wanted:
-        return replace(child, phase=Phase.GONE, wanted=False)
-    stable = child.ready is not None and now - child.ready >= STABLE
-    failures = 0 if stable else child.failures
+    if event.final or not life.wanted:
+        return replace(life, phase=Phase.GONE, wanted=False)
+    stable = life.ready is not None and now - life.ready >= STABLE
+    failures = 0 if stable else life.failures
     if event.in_job:
-        return replace(child, phase=Phase.WAITING, due=now, failures=failures)
-    if child.ready is not None:
-        return replace(child, phase=Phase.WAITING, due=max(now, child.forked + RESTART_INTERVAL), failures=failures)
+        return replace(life, phase=Phase.WAITING, due=now, failures=failures)
+    if life.ready is not None:
+        return replace(life, phase=Phase.WAITING, due=max(now, life.forked + RESTART_INTERVAL), failures=failures)
     delay = min(BACKOFF_CAP, BACKOFF_BASE * 2 ** min(failures, 30)) * (0.5 + event.jitter / 2)
-    return replace(child, phase=Phase.WAITING, due=now + delay, failures=failures + 1)
+    return replace(life, phase=Phase.WAITING, due=now + delay, failures=failures + 1)

@@ -14,9 +14,9 @@ from skipjack.supervisor.policy import (
     RESTART_INTERVAL,
     STABLE,
     Action,
-    Child,
     Event,
     Exited,
+    Life,
     Phase,
     Ready,
     Silent,
@@ -32,16 +32,16 @@ TICK = Tick(BOOT)
 CRASH = Exited(in_job=False, jitter=0.5)
 CRASH_IN_JOB = Exited(in_job=True, jitter=0.5)
 
-WAITING = Child(Phase.WAITING, due=LATER)
-STARTING = Child(Phase.STARTING, due=LATER, forked=NOW - 1)
-RUNNING = Child(Phase.RUNNING, due=NOW - 30, forked=NOW - 31, ready=NOW - 30)
+WAITING = Life(Phase.WAITING, due=LATER)
+STARTING = Life(Phase.STARTING, due=LATER, forked=NOW - 1)
+RUNNING = Life(Phase.RUNNING, due=NOW - 30, forked=NOW - 31, ready=NOW - 30)
 STOPPING = replace(RUNNING, phase=Phase.STOPPING, due=LATER, wanted=False)
 KILLED = replace(STARTING, phase=Phase.KILLED, due=NOW - 1)
 KILLED_UNWANTED = replace(RUNNING, phase=Phase.KILLED, wanted=False)
-GONE = Child(Phase.GONE, wanted=False)
+GONE = Life(Phase.GONE, wanted=False)
 
 
-def due(child: Child) -> Child:
+def due(child: Life) -> Life:
     return replace(child, due=NOW)
 
 
@@ -84,7 +84,7 @@ def due(child: Child) -> Child:
         (GONE, Silent(), Phase.GONE, Action.NOTHING, False),
     ],
 )
-def test_every_phase_and_event(child: Child, event: Event, phase: Phase, action: Action, wanted: bool) -> None:
+def test_every_phase_and_event(child: Life, event: Event, phase: Phase, action: Action, wanted: bool) -> None:
     after, done = decide(child, event, NOW)
     assert (after.phase, done, after.wanted) == (phase, action, wanted)
 
@@ -112,7 +112,7 @@ def test_a_crash_after_ready_is_replaced_no_more_than_once_a_second(lived: float
     assert after.failures == 0
 
 
-def crash_at_start(child: Child, jitter: float) -> tuple[Child, float]:
+def crash_at_start(child: Life, jitter: float) -> tuple[Life, float]:
     """The child after one more crash before ready, and how long it is to wait."""
     child, action = decide(replace(child, due=NOW), TICK, NOW)
     assert action is Action.FORK
@@ -122,7 +122,7 @@ def crash_at_start(child: Child, jitter: float) -> tuple[Child, float]:
 
 @pytest.mark.parametrize(("jitter", "part"), [(0.0, 0.5), (0.5, 0.75), (0.999, 0.9995)])
 def test_crashes_before_ready_back_off_exponentially_up_to_the_cap(jitter: float, part: float) -> None:
-    child, delays = Child(), []
+    child, delays = Life(), []
     for _ in range(2000):
         child, delay = crash_at_start(child, jitter)
         delays.append(delay)
@@ -132,7 +132,7 @@ def test_crashes_before_ready_back_off_exponentially_up_to_the_cap(jitter: float
 
 
 def test_the_third_crash_before_ready_makes_it_degraded_and_it_is_still_tried() -> None:
-    child, seen = Child(), []
+    child, seen = Life(), []
     for _ in range(DEGRADED + 1):
         child, _ = crash_at_start(child, 0.5)
         seen.append(child.degraded)
@@ -148,7 +148,7 @@ def test_only_a_stable_minute_forgets_the_crashes_before(event: Event, ready_for
 
 
 def test_a_child_that_is_not_ready_in_time_is_killed_and_tried_again() -> None:
-    child, _ = decide(Child(), TICK, NOW)
+    child, _ = decide(Life(), TICK, NOW)
     child, action = decide(child, TICK, NOW + BOOT - 0.1)
     assert action is Action.NOTHING
     child, action = decide(child, TICK, NOW + BOOT)
@@ -159,12 +159,12 @@ def test_a_child_that_is_not_ready_in_time_is_killed_and_tried_again() -> None:
 
 
 def test_a_child_without_a_boot_deadline_is_never_killed_for_it() -> None:
-    child, _ = decide(Child(), Tick(float("inf")), NOW)
+    child, _ = decide(Life(), Tick(float("inf")), NOW)
     assert decide(child, Tick(float("inf")), NOW + 1e9)[1] is Action.NOTHING
 
 
 def test_a_stop_during_the_backoff_stays_stopped() -> None:
-    child, _ = crash_at_start(Child(), 0.5)
+    child, _ = crash_at_start(Life(), 0.5)
     child, action = decide(child, Stop(LATER), NOW)
     assert (child.phase, action) == (Phase.GONE, Action.NOTHING)
     assert decide(child, TICK, LATER + 1e6) == (child, Action.NOTHING)
@@ -178,14 +178,14 @@ def test_a_second_stop_can_only_shorten(second: float, due: float) -> None:
 
 @pytest.mark.parametrize("child", [STARTING, RUNNING, STOPPING, KILLED, KILLED_UNWANTED])
 @pytest.mark.parametrize("in_job", [False, True])
-def test_a_final_end_is_final(child: Child, in_job: bool) -> None:
+def test_a_final_end_is_final(child: Life, in_job: bool) -> None:
     after, _ = decide(child, Exited(in_job, 0.5, final=True), NOW)
     assert (after.phase, after.wanted) == (Phase.GONE, False)
     assert decide(after, TICK, NOW + 1e6)[1] is Action.NOTHING
 
 
 @pytest.mark.parametrize("child", [WAITING, STARTING, RUNNING, STOPPING, KILLED, KILLED_UNWANTED, GONE])
-def test_what_waits_for_a_time(child: Child) -> None:
+def test_what_waits_for_a_time(child: Life) -> None:
     assert child.timed == (child.phase in (Phase.WAITING, Phase.STARTING, Phase.STOPPING))
 
 
@@ -196,7 +196,7 @@ def test_a_child_that_falls_silent_is_killed_and_replaced() -> None:
     assert (child.phase, child.due, child.failures) == (Phase.WAITING, NOW + 1, 0)
 
 
-def alive(child: Child) -> bool:
+def alive(child: Life) -> bool:
     """Whether there is a process."""
     return child.phase not in (Phase.WAITING, Phase.GONE)
 
@@ -213,14 +213,14 @@ Script = list[tuple[Event, float]]
 
 
 class Step(NamedTuple):
-    before: Child
+    before: Life
     event: Event
     now: float
-    after: Child
+    after: Life
     action: Action
 
 
-def life(script: Script, child: Child, now: float = 0.0) -> list[Step]:
+def life(script: Script, child: Life, now: float = 0.0) -> list[Step]:
     """What becomes of `child`: each event after its pause. A process ends only where there is one."""
     steps = []
     for event, pause in script:
@@ -234,7 +234,7 @@ def life(script: Script, child: Child, now: float = 0.0) -> list[Step]:
 
 @given(SCRIPTS)
 def test_only_what_waits_and_is_due_is_forked(script: Script) -> None:
-    for step in life(script, Child()):
+    for step in life(script, Life()):
         due = step.before.phase is Phase.WAITING and step.now >= step.before.due
         assert (step.action is Action.FORK) == (due and isinstance(step.event, Tick))
         assert (step.action is Action.FORK) == (alive(step.after) and not alive(step.before))
@@ -242,7 +242,7 @@ def test_only_what_waits_and_is_due_is_forked(script: Script) -> None:
 
 @given(SCRIPTS, st.builds(Stop, st.floats(0, 500)), SCRIPTS)
 def test_nothing_forks_after_a_stop(before: Script, order: Event, after: Script) -> None:
-    steps = life([*before, (order, 1.0), *after], Child())
+    steps = life([*before, (order, 1.0), *after], Life())
     told = next(number for number, step in enumerate(steps) if isinstance(step.event, Stop))
     assert not [step for step in steps[told:] if step.action is Action.FORK or step.after.wanted]
 
@@ -250,7 +250,7 @@ def test_nothing_forks_after_a_stop(before: Script, order: Event, after: Script)
 @given(SCRIPTS)
 def test_one_process_is_told_to_stop_once_and_killed_once(script: Script) -> None:
     told: list[Action] = []
-    for step in life(script, Child()):
+    for step in life(script, Life()):
         if step.action is Action.FORK:
             told = []
         elif step.action is not Action.NOTHING:
@@ -261,15 +261,15 @@ def test_one_process_is_told_to_stop_once_and_killed_once(script: Script) -> Non
 
 @given(SCRIPTS, st.floats(0, 1000))
 def test_a_stopped_child_is_gone_once_its_time_is_over_and_its_process_has_ended(script: Script, wait: float) -> None:
-    steps = life(script, Child())
-    child, now = (steps[-1].after, steps[-1].now) if steps else (Child(), 0.0)
+    steps = life(script, Life())
+    child, now = (steps[-1].after, steps[-1].now) if steps else (Life(), 0.0)
     last = life([(Stop(now + wait), 0.0), (TICK, wait + 501), (CRASH, 1.0)], child, now)[-1]
     assert last.after.phase is Phase.GONE
 
 
 @given(SCRIPTS)
 def test_a_wanted_child_without_a_process_is_tried_within_the_cap(script: Script) -> None:
-    for step in life(script, Child()):
+    for step in life(script, Life()):
         if step.after.wanted and not alive(step.after):
             assert step.after.phase is Phase.WAITING
             assert step.after.due <= step.now + BACKOFF_CAP
