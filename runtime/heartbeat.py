@@ -24,7 +24,7 @@ log = logging.getLogger("skipjack.heartbeat")
 
 
 class Heartbeat(threading.Thread):
-    """The thread. The worker calls `hold` when it has claimed, `running` before each handler, `let_go` after the last."""
+    """The thread. The worker calls `hold` when it has claimed, `begin` and `end` around each handler, `let_go` after."""
 
     def __init__(self, child: Child, name: str, pool: Pool) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -58,11 +58,16 @@ class Heartbeat(threading.Thread):
             self._held, self._lost = claims, set()
             self._arm(claims[0].deadline)
 
-    def running(self, claim: Claim | None) -> bool:
-        """Says whose handler is to run; returns False if its lease is gone, so that it must not."""
+    def begin(self, claim: Claim) -> bool:
+        """The handler of this claim is to run; returns False if its lease is gone, so that it must not."""
         with self._lock:
             self._running = claim
-            return claim is None or claim.id not in self._lost
+            return claim.id not in self._lost
+
+    def end(self) -> None:
+        """The handler has returned."""
+        with self._lock:
+            self._running = None
 
     def let_go(self) -> None:
         """The handlers have returned: the lease may end without harm, since the settle is fenced."""

@@ -64,7 +64,6 @@ class Queue:
             "max_attempts": pool.max_attempts,
             "base": pool.backoff.base,
             "cap": pool.backoff.cap,
-            "remove_done": pool.keep_done == 0,
         }
         self._type = type_
         schema = child.config.database.schema

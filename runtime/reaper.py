@@ -84,7 +84,8 @@ def run(child: Child) -> None:
     session = Session(child.config.database, "reaper")
     schema = child.config.database.schema
     release, reaper = Release(child.board, session, child.incarnation.host, schema), Reaper(session, schema)
-    archive = Archive(session, child.config.retention, schema)
+    unkept = [name for name, pool in child.config.pools.items() if pool.keep_done == 0]
+    archive = Archive(session, child.config.retention, schema, unkept)
 
     def run_once() -> float:
         child.hint.drain()

@@ -62,7 +62,7 @@ class Retention(Section, frozen=True):
     schedule: Name = "*/5 * * * *"
     """Cron, in UTC."""
     keep_done: Seconds = 604_800.0
-    """How long a done job is kept; 0 removes it when it is done. A pool may say otherwise."""
+    """How long a done job is kept; 0 removes it within about a second. A pool may say otherwise."""
     archive: bool = False
     """Whether done jobs go to job_archive instead of being deleted."""
     keep_archive: Seconds = 7_776_000.0

@@ -96,7 +96,7 @@ class Worker:
         outcomes = []
         self._heartbeat.hold(claims)
         for claim in claims:
-            if self._child.stop.requested or not self._heartbeat.running(claim):
+            if self._child.stop.requested or not self._heartbeat.begin(claim):
                 outcomes.append(Outcome(claim.id, claim.token, "unstarted"))
             else:
                 error = self._run_handler(claim)
@@ -123,7 +123,7 @@ class Worker:
         finally:
             if os.getpid() != self._pid:
                 os._exit(0)  # a child that the handler forked came back here: it holds no claim
-            self._heartbeat.running(None)
+            self._heartbeat.end()
 
     def _settled(self, outcomes: list[Outcome], settled: dict[int, str]) -> None:
         """Notes what the database made of the outcomes. A job that is missing is not ours any more."""

@@ -8,8 +8,8 @@
 -- claim; job_pkey for the rows claimed. `= ANY (ARRAY ...)` in both places, because it can be looked up but not joined: as
 -- joins the claim was planned with a sequential scan, and the settle, by a plan cached while the table was empty, with a
 -- walk over all of job_pkey (10,800 pages for one row).
--- Settle only: limit 0. Claim only: no outcomes. remove_done: done jobs of this type are not kept (keep_done = "0s").
-WITH updated AS (
+-- Settle only: limit 0. Claim only: no outcomes.
+WITH settled AS (
     UPDATE skipjack.job AS j
        SET (status, attempts, returns, losses, run_at, finished_at) = (
                SELECT l.* FROM skipjack.leave(o.outcome, o.delay, o.jitter, %(base)s, %(cap)s, j.attempts,
@@ -19,15 +19,8 @@ WITH updated AS (
            locked_until = NULL
       FROM jsonb_to_recordset(%(outcomes)s::jsonb)
            AS o (id bigint, token text, outcome text, delay double precision, jitter double precision, error text)
-     WHERE j.id = ANY (ARRAY[o.id]) AND j.locked_by = o.token AND NOT (o.outcome = 'done' AND %(remove_done)s)
+     WHERE j.id = ANY (ARRAY[o.id]) AND j.locked_by = o.token
  RETURNING j.id, j.status
-), removed AS (
-    DELETE FROM skipjack.job AS j
-     USING jsonb_to_recordset(%(outcomes)s::jsonb) AS o (id bigint, token text, outcome text)
-     WHERE j.id = ANY (ARRAY[o.id]) AND j.locked_by = o.token AND o.outcome = 'done' AND %(remove_done)s
- RETURNING j.id, 'done' AS status
-), settled AS (
-    SELECT * FROM updated UNION ALL SELECT * FROM removed
 ), claimed AS (
     UPDATE skipjack.job AS j
        SET status = 'running',

@@ -15,7 +15,7 @@ def as_json(data: object) -> None:
 
 
 def table(rows: Sequence[Row], empty: str) -> None:
-    """`rows` as a table whose columns are their keys; `empty` if there are none."""
+    """`rows` as a table whose columns are their keys, times in UTC and without the year; `empty` if there are none."""
     if not rows:
         print(empty)
         return
@@ -25,11 +25,17 @@ def table(rows: Sequence[Row], empty: str) -> None:
     from rich.text import Text
 
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, value in rows[0].items():
-        numeric = isinstance(value, int | float) and not isinstance(value, bool)
-        drawn.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    # 80 columns are not many: what nobody has is left out, and a time is never folded
+    columns = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    for name in columns:
+        values = [row[name] for row in rows]
+        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        time = any(isinstance(value, datetime) for value in values)
+        drawn.add_column(
+            name.replace("_", " "), justify="right" if numeric else "left", overflow="fold", no_wrap=time or numeric
+        )
     for row in rows:
-        drawn.add_row(*(Text(_cell(value)) for value in row.values()))
+        drawn.add_row(*(Text(_short(row[name])) for name in columns))
     console = Console(file=sys.stdout)
     # piped into another program nothing is folded: a row stays a line
     console.print(drawn, width=None if console.is_terminal else 1000)
@@ -50,6 +56,10 @@ def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")
     return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def _short(value: object) -> str:
+    return f"{value:%m-%d %H:%M:%S}" if isinstance(value, datetime) else _cell(value)
 
 
 def _plain(value: object) -> str:

@@ -21,7 +21,7 @@ from skipjack.runtime.queue import encode
 from skipjack.runtime.statements import load
 
 DONE, READY, WORKERS = 1_000_000, 400_000, 2
-PARAMS = {"type": "work", "lease": 60.0, "max_attempts": 3, "base": 1.0, "cap": 2.0, "remove_done": False, "limit": 1}
+PARAMS = {"type": "work", "lease": 60.0, "max_attempts": 3, "base": 1.0, "cap": 2.0, "limit": 1}
 
 
 def work(url: str, number: int, stop: Event, count: "multiprocessing.Value[int]") -> None:

@@ -1,12 +1,12 @@
 """Retention against a real database: nothing lost, nothing doubled, nobody held up."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from harness import Jobs
+from harness import Jobs, Supervisor, eventually
 
 from skipjack.runtime.archive import BATCH, Archive
 from skipjack.runtime.config import Database, Retention
@@ -137,3 +137,10 @@ def test_one_host_at_a_time(database: str, session: Session, jobs: Jobs) -> None
         assert jobs.counts() == {"done": 3}
     one_pass(session, Retention())
     assert jobs.counts() == {}
+
+
+def test_a_pool_that_keeps_nothing_is_looked_after_at_every_turn(supervise: Callable[..., Supervisor], jobs: Jobs) -> None:
+    s = supervise('[pool.work]\nhandler = "handlers:work"\nkeep_done = "0s"\nclaim = 50\n').start()
+    jobs.add("work", count=2_500)
+    eventually(lambda: len(s.noted("end")) == 2_500 and jobs.counts() == {})
+    assert s.stop() == 0

@@ -163,15 +163,7 @@ class Queue:
     ) -> tuple[list[tuple[int, str]], Plan]:
         """(id, token) of the jobs claimed, and the plan."""
         token = self.incarnation.token(next(self.sequence))
-        params = {
-            "type": "email",
-            "lease": lease,
-            "max_attempts": 10,
-            "base": 2.0,
-            "cap": 3600.0,
-            "token": token,
-            "remove_done": False,
-        }
+        params = {"type": "email", "lease": lease, "max_attempts": 10, "base": 2.0, "cap": 3600.0, "token": token}
         rows, plan = self.run(
             "settle_and_claim", {**params, "limit": limit, "outcomes": encode(sorted(outcomes, key=lambda o: o.id)).decode()}
         )
