@@ -6,12 +6,15 @@ lock is held for a batch only. Failed and dead jobs stay until somebody decides,
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import psycopg
+
 from . import cron
 from .config import Retention
-from .database import Session
+from .database import Session, is_infrastructure
 from .statements import load
 
 log = logging.getLogger("skipjack.archive")
@@ -32,25 +35,38 @@ class Archive:
         self._unkept = unkept
         # A pass may come late or twice without harm, so that this host's clock may decide when.
         self._next_pass = self._after(datetime.now(UTC))
-        self._todo: list[tuple[str, dict[str, object]]] = []
+        self._todo: deque[tuple[str, dict[str, object]]] = deque()
 
     def _after(self, instant: datetime) -> datetime:
         return cron.next_slot(self._retention.schedule, "UTC", instant)
 
     def run_once(self) -> bool:
-        """Works for at most half a second; whether there is more to do at once. Raises psycopg.Error."""
+        """Works for at most half a second; whether there is more to do at once. Raises psycopg.Error without a database."""
         instant = datetime.now(UTC)
+        if not self._todo and instant >= self._next_pass:
+            self._next_pass = self._after(instant)
+            self._todo = deque(self._duties())
         if not self._todo:
             # At every turn, not in the settle: another part of that statement cost every job 8 %.
-            self._todo = [self._archive(type_, 0.0) for type_ in self._unkept]
-        if instant >= self._next_pass:
-            self._next_pass = self._after(instant)
-            self._todo = self._duties()
+            self._todo = deque(self._archive(type_, 0.0) for type_ in self._unkept)
         end = time.monotonic() + TURN
         while self._todo and time.monotonic() < end:
-            if self._batch(*self._todo[-1]) < BATCH:
-                self._todo.pop()
+            rows = self._try_batch(*self._todo[0])
+            if rows is None:
+                return False  # another host is at it: go on at the next turn
+            if rows < BATCH:
+                self._todo.popleft()
         return bool(self._todo)
+
+    def _try_batch(self, statement: str, params: dict[str, object]) -> int | None:
+        try:
+            return self._batch(statement, params)
+        except psycopg.Error as error:
+            if is_infrastructure(error):
+                raise
+            # a foreign key to a job, a lock on the table: the other types, and the leases, must not wait for it
+            log.warning("%s %s is put off until the next pass: %s", statement, params.get("type", ""), error)
+            return 0
 
     def _duties(self) -> list[tuple[str, dict[str, object]]]:
         retention = self._retention
@@ -64,11 +80,11 @@ class Archive:
     def _archive(self, type_: str, keep: float) -> tuple[str, dict[str, object]]:
         return "archive", {"type": type_, "keep": keep, "archive": self._retention.archive}
 
-    def _batch(self, statement: str, params: dict[str, object]) -> int:
+    def _batch(self, statement: str, params: dict[str, object]) -> int | None:
         with self._session.transaction() as connection:
-            ((ours,),) = connection.execute(load("archive_turn", self._schema), {"schema": self._schema}).fetchall()
+            ((ours, *_),) = connection.execute(load("archive_turn", self._schema), {"schema": self._schema}).fetchall()
             if not ours:
-                return 0  # another host is at it; what it leaves is for the next pass
+                return None
             ((rows,),) = connection.execute(load(statement, self._schema), {**params, "limit": BATCH}).fetchall()
         if rows:
             log.debug("%s: %d rows", statement, rows)

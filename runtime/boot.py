@@ -21,6 +21,8 @@ from .schedules import write as write_schedules
 from .statements import load
 
 log = logging.getLogger("skipjack.boot")
+CONFLICTS = ("40001", "40P01", "55P03")
+"""SQLSTATEs of a clash with another host, which is worth another try."""
 
 
 def run(child: Child) -> None:
@@ -36,7 +38,7 @@ def run(child: Child) -> None:
         try:
             prepare_database(child.config)
         except psycopg.Error as error:
-            if is_refused(error) or not is_infrastructure(error):
+            if is_refused(error) or not (is_infrastructure(error) or error.sqlstate in CONFLICTS):
                 raise DatabaseError(f"database: {' '.join(str(error).split())}") from None
             if child.stop.wait(patience.failed(error)):
                 return

@@ -68,6 +68,8 @@ def payload(value: dict[str, Any]) -> None:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise ValueError("must be JSON: dates and times as strings, no inf or nan") from None
+    if len(text) > 1 << 20:
+        raise ValueError("is larger than 1,048,576 bytes; store it elsewhere and give a reference")
     if re.search(r"(?<!\\)(\\\\)*\\u0000", text):
         raise ValueError("holds a NUL, which PostgreSQL's jsonb refuses")
 

@@ -6,14 +6,15 @@ nothing and repeats nothing. Between ticks it sleeps until the next slot.
 """
 
 import logging
+import time
 from datetime import datetime
 from typing import Any
 
-import msgspec
+import psycopg
 
 from . import cron, slots
 from .child import Child
-from .database import Connection, Session
+from .database import Connection, Session, is_infrastructure
 from .queue import encode
 from .role import LONGEST_PAUSE
 from .role import run as run_role
@@ -24,8 +25,10 @@ from .statements import load
 log = logging.getLogger("skipjack.scheduler")
 BATCH = 1000
 """Schedules in one tick."""
-ELSEWHERE = 0.05
-"""Seconds to wait when a twin holds what is due."""
+ELSEWHERE = 0.5
+"""Seconds to wait when somebody else holds what is due."""
+LONGEST_TICK = 5.0
+"""Seconds after which a tick is committed as far as it has come: a month without a database is many slots."""
 
 
 def run_once(session: Session, schema: str) -> tuple[float, set[str]]:
@@ -40,49 +43,73 @@ def run_once(session: Session, schema: str) -> tuple[float, set[str]]:
     if seconds is not None and seconds > 0:
         return seconds, set()
     with session.transaction() as connection:
-        if seconds is None:
-            place(connection, schema)
-            return 0.0, set()
+        placed = place(connection, schema) if seconds is None else 0
         due = [Schedule(*row) for row in connection.execute(load("schedules_due", schema), {"limit": BATCH})]
-        if not due:
-            return ELSEWHERE, set()
-        return 0.0, tick(connection, schema, due)
+        return 0.0 if placed or due else ELSEWHERE, tick(connection, schema, due)
 
 
 def tick(connection: Connection, schema: str, due: list[Schedule]) -> set[str]:
-    """Fires what is due, in the caller's transaction; the types of the jobs enqueued."""
+    """Fires what is due, in the caller's transaction; the types of the jobs that can run now."""
+    try:
+        with connection.transaction():
+            return fire(connection, schema, due)
+    except psycopg.Error as error:
+        if is_infrastructure(error):
+            raise
+    # one schedule that cannot be fired (a trigger on job that raises) must not stop the others
+    return {type_ for schedule in due for type_ in fire_alone(connection, schema, schedule)}
+
+
+def fire_alone(connection: Connection, schema: str, schedule: Schedule) -> set[str]:
+    """`fire` for one schedule; it is marked as broken if the database refuses its job."""
+    try:
+        with connection.transaction():
+            return fire(connection, schema, [schedule])
+    except psycopg.Error as error:
+        if is_infrastructure(error):
+            raise
+        said = str(error.diag.message_primary or error)
+        log.error("schedule %d is skipped until it is mended: %s", schedule.id, said)
+        advance(connection, schema, [{"id": schedule.id, "error": said}])
+        return set()
+
+
+def fire(connection: Connection, schema: str, due: list[Schedule]) -> set[str]:
+    """Enqueues one job a slot and moves the schedules on; the types of the jobs that can run now."""
     ticks: list[tuple[Schedule, Tick]] = []
     advances: list[dict[str, Any]] = []
+    end = time.monotonic() + LONGEST_TICK
     for schedule in due:
+        if time.monotonic() > end:
+            break  # the others are still due, and no other scheduler waits for their locks any longer
         try:
             ticks.append((schedule, slots.tick(schedule)))
-        except cron.SlotError as error:
+        except (ValueError, OverflowError) as error:
             log.error("schedule %d is skipped until it is mended: %s", schedule.id, error)
             advances.append({"id": schedule.id, "error": str(error)})
-    jobs = [
-        {
-            "type": schedule.job_type,
-            "payload": msgspec.Raw(schedule.payload.encode()),
-            "key": key(schedule.id, slot),
-            "run_at": run_at,
-        }
+    fires = [
+        {"schedule": schedule.id, "key": key(schedule.id, slot), "run_at": run_at}
         for schedule, made in ticks
         for slot, run_at in made.fires
     ]
-    enqueued = connection.execute(load("fire_slots", schema), {"fires": encode(jobs).decode()}).fetchall()
+    enqueued = connection.execute(load("fire_slots", schema), {"fires": encode(fires).decode()}).fetchall()
     ids = {key: id_ for id_, key in enqueued}
     for schedule, made in ticks:
         newest = key(schedule.id, made.fires[-1][0]) if made.fires else None
-        advances.append(
-            {**made._asdict(), "id": schedule.id, "fired": len(made.fires), "last_job_id": ids.get(newest), "fires": None}
-        )
+        counted = {**made._asdict(), "fires": None, "fired": len(made.fires), "last_job_id": ids.get(newest)}
+        advances.append({"id": schedule.id, **counted})
         if made.missed:
             log.warning(
                 "schedule %d missed %d slots, %s to %s", schedule.id, made.missed, made.missed_from, made.missed_until
             )
+    advance(connection, schema, advances)
+    return {schedule.job_type for schedule, made in ticks if any(run_at <= schedule.now for _, run_at in made.fires)}
+
+
+def advance(connection: Connection, schema: str, advances: list[dict[str, Any]]) -> None:
+    """Notes what became of each schedule."""
     params = {"advances": encode(advances).decode(), "tzdata": cron.tzdata_version()}
     connection.execute(load("advance_schedules", schema), params)
-    return {schedule.job_type for schedule, made in ticks if any(run_at <= schedule.now for _, run_at in made.fires)}
 
 
 def key(schedule: int, slot: datetime) -> str:

@@ -19,6 +19,7 @@ log = logging.getLogger("skipjack.scheduler")
 def write(connection: Connection, config: Config) -> None:
     """The schedules of the file, in the caller's transaction: new and edited ones start after now, others are retired."""
     schema, app = config.database.schema, config.supervisor.app
+    connection.execute(load("schedule_lock", schema), {"app": app})
     rows = connection.execute(load("schedules_of_app", schema), {"app": app}).fetchall()
     overdue = {row[0]: row[1:] for row in rows}
     records = []
@@ -54,8 +55,8 @@ def interval(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds} s"
 
 
-def place(connection: Connection, schema: str, *, outdated: bool = False) -> None:
-    """Finds the next slot of schedules that have none, in the caller's transaction.
+def place(connection: Connection, schema: str, *, outdated: bool = False) -> int:
+    """Finds the next slot of schedules that have none, in the caller's transaction; how many it placed.
 
     `outdated`: also, once, of those that an older tz database placed; a newer host's are left alone.
     """
@@ -71,12 +72,13 @@ def place(connection: Connection, schema: str, *, outdated: bool = False) -> Non
             advance = {"id": id_, "next_run_at": next(when.after(after))}
             if paused_slot is not None and paused_slot <= since:
                 advance["paused"] = 1 + when.count(paused_slot, since)
-        except (cron.SlotError, StopIteration) as error:
+        except (ValueError, OverflowError, StopIteration) as error:
             log.error("schedule %d is skipped until it is mended: %s", id_, error)
             advance = {"id": id_, "error": str(error) or "no slot before the end of the calendar"}
         advances.append(advance)
     if advances:
         connection.execute(load("advance_schedules", schema), {"advances": encode(advances).decode(), "tzdata": ours})
+    return len(advances)
 
 
 def count(timing: Timing, after: Any, until: Any) -> int:

@@ -148,8 +148,8 @@ class Schedule(Section, frozen=True):
     """Seconds: the window after the slot in which the schedule has its fixed offset."""
     catch_up: Literal["last", "none", "all"] = "last"
     """What becomes of slots that were missed: the newest fires, none (if later than 5 minutes), or all (at most 100)."""
-    catch_up_window: Seconds = 86_400.0
-    """How late a slot may fire at all."""
+    catch_up_window: Annotated[Seconds, Meta(ge=60)] = 86_400.0
+    """How late a slot may fire at all. A tick is always a little late."""
     overlap: Literal["allow", "skip"] = "allow"
     """"skip": no job while the previous one is still ready or running."""
 

@@ -54,7 +54,6 @@ class Schedule(NamedTuple):
     now: datetime
     """The database's."""
     job_type: str
-    payload: str
     cron: str | None
     every: float | None
     timezone: str

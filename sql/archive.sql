@@ -11,6 +11,6 @@ WITH old AS (
 ), gone AS (
     DELETE FROM skipjack.job AS j WHERE j.id = ANY (ARRAY(SELECT id FROM old)) RETURNING j.*
 ), kept AS (
-    INSERT INTO skipjack.job_archive SELECT g.*, now() FROM gone AS g WHERE %(archive)s
+    INSERT INTO skipjack.job_archive SELECT now(), g.* FROM gone AS g WHERE %(archive)s
 )
 SELECT count(*) FROM gone

@@ -1,6 +1,6 @@
 -- Schedules with a slot that is due, by the database's clock, locked for this tick. Another scheduler's are skipped.
 -- Plan: Index Scan on schedule_due, stopping at the limit.
-SELECT s.id, now() AS now, s.job_type, s.payload::text, s.cron, extract(epoch FROM s.every)::double precision, s.timezone,
+SELECT s.id, now() AS now, s.job_type, s.cron, extract(epoch FROM s.every)::double precision, s.timezone,
        s.catch_up, extract(epoch FROM s.catch_up_window)::double precision, extract(epoch FROM s.spread)::double precision,
        s.next_run_at, s.last_slot,
        s.overlap = 'skip' AND EXISTS (

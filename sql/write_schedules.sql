@@ -20,6 +20,9 @@ SELECT %(app)s, name, job_type, payload, cron, every, timezone, catch_up, catch_
        next_run_at = CASE WHEN s.enabled AND (s.cron, s.every, s.timezone) IS NOT DISTINCT FROM
                                (excluded.cron, excluded.every, excluded.timezone) THEN s.next_run_at END,
        since = now(),
+       -- the slots of a pause, or of a time out of the file, are counted apart when it is placed again
+       paused_slot = CASE WHEN s.paused_at IS NOT NULL OR NOT s.enabled THEN coalesce(s.next_run_at, s.paused_slot)
+                     ELSE s.paused_slot END,
        skipped_edited = s.skipped_edited + coalesce((SELECT g.skipped FROM given AS g WHERE g.name = excluded.name), 0)
  WHERE NOT s.enabled OR s.error IS NOT NULL
     OR (s.job_type, s.payload, s.cron, s.every, s.timezone, s.catch_up, s.catch_up_window, s.spread, s.overlap)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..runtime import config, cron
+from ..runtime import config, cron, duration
 from ..runtime.errors import SkipjackError
 from ..runtime.slots import Timing
 from . import show
@@ -30,7 +30,7 @@ def schedules_command(given: Given, as_json: bool) -> None:
         return
     show.table([_line(row) for row in rows], "no schedules")
     for row in rows:
-        if row["error"]:
+        if row["state"] == "broken":
             print(f"{row['name']}: broken: {row['error']}")
 
 
@@ -40,7 +40,7 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": row["name"] if row["app"] == "main" else f"{row['app']}/{row['name']}",
         "job": row["job_type"],
-        "when": cron.describe(row["cron"]) if row["cron"] else f"every {row['every_seconds']:g} s",
+        "when": when(row),
         "state": row["state"],
         "last_slot": row["last_slot"],
         "next_slot": upcoming[0] if upcoming else None,
@@ -48,6 +48,16 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
         "fired": row["fired"],
         "missed": row["missed"],
     }
+
+
+def when(row: dict[str, Any]) -> str:
+    """When it fires, in words; as it stands where that cannot be read."""
+    if row["cron"] is None:
+        return f"every {duration.text(row['every_seconds'])}"
+    try:
+        return cron.describe(row["cron"])
+    except cron.SlotError:
+        return str(row["cron"])
 
 
 def coming(row: dict[str, Any], number: int = 3) -> list[datetime]:
@@ -65,7 +75,7 @@ def change(given: Given, statement: str, name: str) -> list[dict[str, Any]]:
     """Runs a statement on one schedule of this app. Raises SkipjackError if there is none of that name."""
     rows = ask(given, statement, {"name": name, "app": config.resolve(given).supervisor.app})
     if not rows:
-        raise SkipjackError(f"schedule {name}: no such schedule; `skipjack schedules` shows them")
+        raise SkipjackError(f"schedule {name}: no such schedule, or retired; `skipjack schedules` shows them")
     return rows
 
 

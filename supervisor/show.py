@@ -36,9 +36,9 @@ def table(rows: Sequence[Row], empty: str) -> None:
         )
     for row in rows:
         drawn.add_row(*(Text(_short(row[name])) for name in columns))
-    console = Console(file=sys.stdout)
     # piped into another program nothing is folded: a row stays a line
-    console.print(drawn, width=None if console.is_terminal else 1000)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 1000)
+    console.print(drawn)
 
 
 def card(row: Row) -> None:

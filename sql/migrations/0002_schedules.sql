@@ -34,6 +34,17 @@ CREATE TABLE skipjack.schedule (
     updated_at        timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT schedule_name UNIQUE (app, name),
     CONSTRAINT schedule_when CHECK ((cron IS NULL) <> (every IS NULL)),
+    -- whatever is accepted here must be storable as a job and readable by every client: one bad row must not stop the others
+    CONSTRAINT schedule_job CHECK (octet_length(job_type) BETWEEN 1 AND 200 AND pg_column_size(payload) <= 1048576),
+    CONSTRAINT schedule_times CHECK (
+        (next_run_at IS NULL OR next_run_at BETWEEN '0001-01-02' AND '9999-12-30')
+        AND (last_slot IS NULL OR last_slot BETWEEN '0001-01-02' AND '9999-12-30')
+        AND (paused_slot IS NULL OR paused_slot BETWEEN '0001-01-02' AND '9999-12-30')
+        AND since BETWEEN '0001-01-02' AND '9999-12-30'),
+    CONSTRAINT schedule_durations CHECK (
+        (every IS NULL OR (every BETWEEN '1 second' AND '3650 days' AND extract(month FROM every) = 0 AND extract(year FROM every) = 0))
+        AND (spread IS NULL OR spread BETWEEN '0' AND '3650 days')
+        AND catch_up_window BETWEEN '1 minute' AND '3650 days'),
     CONSTRAINT schedule_catch_up CHECK (catch_up IN ('none', 'last', 'all')),
     CONSTRAINT schedule_overlap CHECK (overlap IN ('allow', 'skip'))
 ) WITH (fillfactor = 70);
@@ -44,9 +55,10 @@ CREATE INDEX schedule_due ON skipjack.schedule (next_run_at NULLS FIRST) WHERE e
 -- Done jobs by age, for the archive.
 CREATE INDEX job_done ON skipjack.job (type, finished_at) WHERE status = 'done';
 
+-- A migration that adds a column to job adds it here, too; archived_at stands first, so that it goes on to fit by position.
 CREATE TABLE skipjack.job_archive (
-    LIKE skipjack.job,
-    archived_at timestamptz NOT NULL DEFAULT now()
+    archived_at timestamptz NOT NULL DEFAULT now(),
+    LIKE skipjack.job
 );
 CREATE INDEX job_archive_id ON skipjack.job_archive (id);
-CREATE INDEX job_archive_age ON skipjack.job_archive USING brin (archived_at);
+CREATE INDEX job_archive_age ON skipjack.job_archive (archived_at);

@@ -51,10 +51,12 @@ def test_four_schedulers_two_of_them_with_wrong_clocks(supervise: Supervise, job
     for s in fleet:
         s.clean_up()
     assert jobs.sql("SELECT key FROM fired GROUP BY key HAVING count(*) > 1") == []
-    for row in jobs.sql("""
+    rows = jobs.sql("""
             SELECT s.*, count(*) AS jobs,
                    extract(epoch FROM s.last_slot - substr(min(f.key), length('schedule:' || s.id) + 2)::timestamptz) AS span
-              FROM skipjack.schedule AS s JOIN fired AS f ON f.key LIKE 'schedule:' || s.id || ':%%' GROUP BY s.id"""):
+              FROM skipjack.schedule AS s JOIN fired AS f ON f.key LIKE 'schedule:' || s.id || ':%%' GROUP BY s.id""")
+    assert len(rows) == 50
+    for row in rows:
         check(row)
 
 

@@ -144,3 +144,32 @@ def test_a_pool_that_keeps_nothing_is_looked_after_at_every_turn(supervise: Call
     jobs.add("work", count=2_500)
     eventually(lambda: len(s.noted("end")) == 2_500 and jobs.counts() == {})
     assert s.stop() == 0
+
+
+def test_the_archive_has_every_column_of_a_job_in_its_place(jobs: Jobs) -> None:
+    def columns(table: str) -> list[tuple[str, str]]:
+        query = (
+            "SELECT attname, atttypid::regtype::text AS type FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+        )
+        return [(row["attname"], row["type"]) for row in jobs.sql(query + " AND NOT attisdropped ORDER BY attnum", table)]
+
+    assert columns("skipjack.job_archive") == [("archived_at", "timestamp with time zone"), *columns("skipjack.job")]
+
+
+def test_a_row_that_cannot_be_deleted_holds_up_its_own_type_only(session: Session, jobs: Jobs) -> None:
+    finished(jobs, 2, type="aaa")
+    finished(jobs, 2, type="mmm")
+    jobs.sql("CREATE TABLE invoice (job bigint REFERENCES skipjack.job (id))")
+    jobs.sql("INSERT INTO invoice SELECT min(id) FROM skipjack.job WHERE type = 'aaa'")
+    one_pass(session, Retention())
+    assert {row["type"] for row in jobs.sql("SELECT type FROM skipjack.job")} == {"aaa"}
+
+
+def test_a_lock_on_the_archive_holds_nobody_up(database: str, session: Session, jobs: Jobs) -> None:
+    finished(jobs, 3)
+    with psycopg.connect(database) as other:
+        other.execute("LOCK TABLE skipjack.job_archive IN SHARE MODE")
+        one_pass(session, Retention(archive=True))  # gives up at once; it would hang here
+        assert jobs.counts() == {"done": 3}
+    one_pass(session, Retention(archive=True))
+    assert (jobs.counts(), archived(jobs)) == ({}, 3)

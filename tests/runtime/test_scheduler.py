@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from harness import Jobs
 
@@ -78,7 +80,7 @@ def test_a_due_slot_fires_once_and_is_spread(session: Session, jobs: Jobs) -> No
 
 @pytest.mark.parametrize(
     ("catch_up", "window", "fired"),
-    [("last", 86_400.0, 1), ("none", 86_400.0, 1), ("all", 86_400.0, 100), ("all", 5.0, 5), ("last", 0.0, 0)],
+    [("last", 86_400.0, 1), ("none", 86_400.0, 1), ("all", 86_400.0, 100), ("all", 60.0, 60)],
 )
 def test_ten_thousand_missed_slots_are_handled_in_one_tick(
     session: Session, jobs: Jobs, catch_up: Any, window: float, fired: int
@@ -91,7 +93,7 @@ def test_ten_thousand_missed_slots_are_handled_in_one_tick(
     found = row(jobs)
     # slots go on while we look: everything up to the last one is accounted for, to the slot
     assert found["fired"] + found["missed"] == (found["last_slot"] - first).total_seconds() + 1 >= 10_000
-    assert found["fired"] in ((fired, fired + 1) if window == 5.0 else (fired,))
+    assert found["fired"] in ((fired, fired + 1) if window == 60.0 else (fired,))
     assert found["last_missed_count"] == found["missed"]
     assert found["last_missed_from"] == first
     assert jobs.counts().get("ready", 0) == found["fired"]
@@ -194,14 +196,12 @@ def test_a_pause_is_not_missed(session: Session, jobs: Jobs) -> None:
     assert found["next_run_at"] > found["now"]
 
 
-@pytest.mark.parametrize("change", ["timezone = 'Mars/Olympus'", "cron = '61 * * * *', every = NULL", "every = '0.5 s'"])
+@pytest.mark.parametrize("change", ["timezone = 'Mars/Olympus'", "cron = '61 * * * *'", "every = '1.00005 s', cron = NULL"])
 def test_a_broken_schedule_is_reported_and_the_others_go_on(session: Session, jobs: Jobs, change: str) -> None:
     hourly = "0 * * * *"
     write(session, bad=Schedule(job="work", cron=hourly), good=Schedule(job="work", cron=hourly))
     run(session)
     late(jobs, "1 second")
-    if change.startswith("every"):
-        change += ", cron = NULL"
     jobs.sql(f"UPDATE skipjack.schedule SET {change} WHERE name = 'bad'")
     run(session)
     assert (row(jobs, "good")["fired"], row(jobs, "bad")["fired"]) == (1, 0)
@@ -265,3 +265,95 @@ def test_ten_thousand_schedules_due_in_one_second(session: Session, jobs: Jobs) 
         SELECT 'many', n::text, 'work', '0 * * * *', date_trunc('second', now()), '9' FROM generate_series(1, 10000) AS n""")
     run(session)
     assert jobs.counts() == {"ready": 10_000}
+
+
+def test_what_the_database_refuses_stops_no_other_schedule(session: Session, jobs: Jobs) -> None:
+    """A tick is one INSERT for all, and one row that a trigger or a constraint refuses would stop them for ever."""
+    jobs.sql("""
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF NEW.type = 'bad' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$""")
+    jobs.sql("CREATE TRIGGER refuse BEFORE INSERT ON skipjack.job FOR EACH ROW EXECUTE FUNCTION refuse()")
+    write(session, bad=Schedule(job="bad", every=3600.0), good=Schedule(job="work", every=3600.0))
+    run(session)
+    late(jobs, "1 second")
+    run(session)
+    assert (row(jobs, "good")["fired"], row(jobs, "bad")["fired"], row(jobs, "bad")["error"]) == (1, 0, "not this one")
+    # mended, it makes up for what it missed
+    jobs.sql("DROP TRIGGER refuse ON skipjack.job")
+    write(session, bad=Schedule(job="bad", every=3600.0), good=Schedule(job="work", every=3600.0))
+    run(session)
+    assert (row(jobs, "bad")["fired"], row(jobs, "bad")["error"]) == (1, None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "payload = 'null'", "job_type = ''", "job_type = repeat('x', 201)", "catch_up_window = 'infinity'",
+        "since = '-infinity'",
+        "spread = '-1 s'", "next_run_at = '-infinity'", "last_slot = 'infinity'", "every = '1 month', cron = NULL",
+    ],
+)  # fmt: skip
+def test_a_row_broken_by_sql_is_refused_or_harmless(session: Session, jobs: Jobs, change: str) -> None:
+    write(session, bad=Schedule(job="work", cron="0 * * * *"), good=Schedule(job="work", cron="0 * * * *"))
+    run(session)
+    late(jobs, "1 second")
+    with suppress(psycopg.errors.CheckViolation):
+        jobs.sql(f"UPDATE skipjack.schedule SET {change} WHERE name = 'bad'")
+    run(session)
+    assert row(jobs, "good")["fired"] == 1
+
+
+def test_a_schedule_that_an_open_transaction_holds_keeps_nobody_busy(database: str, session: Session, jobs: Jobs) -> None:
+    write(session, held=Schedule(job="work", every=3600.0), good=Schedule(job="work", every=3600.0))
+    run(session)
+    late(jobs, "1 second")
+    jobs.sql("UPDATE skipjack.schedule SET next_run_at = NULL WHERE name = 'held'")
+    with psycopg.connect(database) as other:
+        other.execute("SELECT 1 FROM skipjack.schedule WHERE name = 'held' FOR UPDATE")
+        run(session)
+        assert row(jobs, "good")["fired"] == 1
+        assert scheduler.run_once(session, "skipjack")[0] > 0
+
+
+def test_hosts_with_different_files_of_one_app_start_at_once(database: str, jobs: Jobs) -> None:
+    """The files of a rolling deploy; without a lock taken first they met in deadlocks."""
+    errors: list[BaseException] = []
+
+    def boot(number: int) -> None:
+        own = Session(Database(url=database), f"boot {number}")
+        names = [f"s{n}" for n in range(number % 2, 60, 2)]
+        try:
+            for _ in range(5):
+                write(own, **{name: Schedule(job="work", every=3600.0) for name in names})
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            own.close()
+
+    threads = [threading.Thread(target=boot, args=[number]) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert jobs.sql("SELECT count(*) AS n FROM skipjack.schedule WHERE enabled")[0]["n"] == 30
+
+
+def test_a_job_fired_by_hand_counts_for_overlap(session: Session, jobs: Jobs) -> None:
+    write(session, s=Schedule(job="work", every=3600.0, overlap="skip"))
+    run(session)
+    session.run(scheduler.load("fire_schedule", "skipjack"), {"name": "s", "app": "main"})
+    late(jobs, "1 second")
+    run(session)
+    assert (row(jobs)["fired"], row(jobs)["skipped_overlap"], jobs.counts()) == (0, 1, {"ready": 1})
+
+
+def test_time_out_of_the_file_is_counted_apart(session: Session, jobs: Jobs) -> None:
+    write(session, s=Schedule(job="work", every=60.0))
+    run(session)
+    write(session)
+    late(jobs, "200 seconds")
+    write(session, s=Schedule(job="work", every=60.0))
+    run(session)
+    assert (row(jobs)["fired"], row(jobs)["missed"], jobs.counts()) == (0, 0, {})
+    assert row(jobs)["skipped_paused"] in (4, 5)

@@ -55,7 +55,7 @@ def test_an_unknown_schedule_is_one_line(supervise: Supervise) -> None:
     for command in (("fire", "x"), ("pause", "--schedule", "x"), ("resume", "--schedule", "x")):
         done = s.command(*command)
         assert done.returncode == 1
-        assert done.stderr == "skipjack: schedule x: no such schedule; `skipjack schedules` shows them\n"
+        assert done.stderr == "skipjack: schedule x: no such schedule, or retired; `skipjack schedules` shows them\n"
 
 
 def test_a_schedule_that_can_never_fire_is_refused_by_check_and_run(supervise: Supervise) -> None:
