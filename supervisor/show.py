@@ -37,7 +37,9 @@ def table(rows: Sequence[Row], empty: str) -> None:
     for row in rows:
         drawn.add_row(*(Text(_short(row[name])) for name in columns))
     # piped into another program nothing is folded: a row stays a line
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 1000)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 1000
     console.print(drawn)
 
 
