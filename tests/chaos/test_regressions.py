@@ -91,10 +91,12 @@ def test_a_payload_that_python_cannot_hold_fails_and_kills_nobody(supervise: Sup
     workers = s.workers()
     (bad,) = jobs.add("work", payload)
     jobs.add("work", count=3)
-    # newer Pythons hold deeper nesting
-    eventually(lambda: jobs.counts() in ({"failed": 1, "done": 3}, {"done": 4}))
-    (row,) = jobs.sql("SELECT status, last_error FROM skipjack.job WHERE id = %s", bad)
-    assert row["status"] == "done" or row["last_error"].startswith("the payload is JSON that Python cannot hold")
+    query = "SELECT status, attempts, last_error FROM skipjack.job WHERE id = %s"
+    eventually(lambda: jobs.counts().get("done") == 3 and jobs.sql(query, bad)[0]["last_error"])
+    (row,) = jobs.sql(query, bad)
+    # newer Pythons hold deeper nesting, and then it is for the handler to say that it wants no list
+    refused = row["last_error"].startswith("the payload is JSON that Python cannot hold")
+    assert (row["status"] == "failed") if refused else row["last_error"].startswith("AttributeError")
     assert s.command("job", str(bad), "--json").returncode == 0
     assert s.workers() == workers
     assert s.stop() == 0
