@@ -93,7 +93,7 @@ def run(child: Child) -> None:
         types = Counter([*release.run_once(), *reaper.run_once()])
         for type_ in set(types) & set(child.pipes):
             child.pipes[type_].wake(types[type_])
-        busy = archive.run_once() or types.total() >= BATCH
-        return 0.0 if busy else INTERVAL
+        rest = archive.run_once()
+        return 0.0 if types.total() >= BATCH else INTERVAL if rest is None else min(rest, INTERVAL)
 
     run_role(child, "reaper", run_once, child.hint.read)

@@ -30,7 +30,7 @@ CREATE TABLE skipjack.job (
     -- pg_column_size reads the stored size and detoasts nothing: CHECKs run again at every update of the row
     CONSTRAINT job_payload_size CHECK (pg_column_size(payload) <= 1048576)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
-        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+        autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX job_ready ON skipjack.job (type, run_at, id) WHERE status = 'ready';
 CREATE INDEX job_running ON skipjack.job (locked_by) WHERE status = 'running';

@@ -40,8 +40,8 @@ def archive(url: str) -> float:
     """Moves what is old; the seconds that it took."""
     moving = Archive(Session(Database(url=url), "archive"), Retention(archive=True), "skipjack")
     moving._next_pass, begin = datetime.now(UTC), time.monotonic()
-    while moving.run_once():
-        pass
+    while (rest := moving.run_once()) is not None:
+        time.sleep(rest)
     return time.monotonic() - begin
 
 

@@ -33,7 +33,7 @@ def finished(jobs: Jobs, count: int, *, type: str = "work", status: str = "done"
 def one_pass(session: Session, retention: Retention) -> None:
     archive = Archive(session, retention, "skipjack")
     archive._next_pass = datetime.now(UTC)
-    while archive.run_once():
+    while archive.run_once() is not None:
         pass
 
 
