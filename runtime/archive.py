@@ -34,21 +34,25 @@ class Archive:
         self._retention = retention
         self._schema = schema
         self._unkept = unkept
-        # A pass may come late or twice without harm, so that this host's clock may decide when.
-        self._next_pass = self._after(datetime.now(UTC))
+        self._due = self._next_pass()
         self._todo: deque[tuple[str, dict[str, object]]] = deque()
 
-    def _after(self, instant: datetime) -> datetime:
-        return cron.next_slot(self._retention.schedule, "UTC", instant)
+    def _next_pass(self) -> float:
+        """When the next pass is due, in monotonic seconds.
+
+        A pass may come late or twice without harm, so that this host's clock may say how far off it is; where that clock
+        is set back later, the pass must not wait for the time that was shown before.
+        """
+        instant = datetime.now(UTC)
+        return time.monotonic() + (cron.next_slot(self._retention.schedule, "UTC", instant) - instant).total_seconds()
 
     def run_once(self) -> float | None:
         """One batch, if there is something to do; how long to rest before the next (seconds), None if that is all.
 
         Raises psycopg.Error without a database.
         """
-        instant = datetime.now(UTC)
-        if not self._todo and instant >= self._next_pass:
-            self._next_pass = self._after(instant)
+        if not self._todo and time.monotonic() >= self._due:
+            self._due = self._next_pass()
             self._todo = deque(self._duties())
         if not self._todo:
             # At every turn, not in the settle: another part of that statement cost every job 8 %.

@@ -27,8 +27,6 @@ from .retry import Outcome
 log = logging.getLogger("skipjack.worker")
 FALLBACK_POLL = 5.0
 """Seconds after which an idle worker looks for itself, in case a wake-up was lost."""
-
-
 LEVELS = {"dead": logging.ERROR, "failed": logging.ERROR, "retry": logging.WARNING, "returned": logging.WARNING}
 """Of the one line that a job's end is worth, where it is not INFO."""
 
