@@ -65,7 +65,6 @@ class Queue:
             "base": pool.backoff.base,
             "cap": pool.backoff.cap,
         }
-        self._type = type_
         schema = child.config.database.schema
         self._settle_and_claim = load("settle_and_claim", schema)
         self._release_statement = load("release", schema)

@@ -18,6 +18,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from skipjack.runtime import embedded
+from skipjack.runtime.config import Database
+from skipjack.runtime.database import Session
 from skipjack.runtime.migrate import migrate
 
 TEMPLATE = "template_skipjack"
@@ -27,6 +29,8 @@ _SERVE = """
 import sys
 from pathlib import Path
 from skipjack.runtime import embedded
+from skipjack.runtime.config import Database
+from skipjack.runtime.database import Session
 from skipjack.runtime.migrate import migrate
 from skipjack.runtime.errors import SkipjackError
 directory, binaries, *options = sys.argv[1:]
@@ -143,6 +147,14 @@ def jobs(database: str) -> Iterator[Jobs]:
     """The jobs of the test's database."""
     with jobs_of(database) as found:
         yield found
+
+
+@pytest.fixture
+def session(database: str) -> Iterator[Session]:
+    """A session of the product's own on the test's database."""
+    made = Session(Database(url=database), "test")
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -1,24 +1,16 @@
 """Retention against a real database: nothing lost, nothing doubled, nobody held up."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import psycopg
-import pytest
 from harness import Jobs, Supervisor, eventually
 
 from skipjack.runtime.archive import BATCH, Archive
-from skipjack.runtime.config import Database, Retention
+from skipjack.runtime.config import Retention
 from skipjack.runtime.database import Session
 
 DAY = 86_400.0
-
-
-@pytest.fixture
-def session(database: str) -> Iterator[Session]:
-    made = Session(Database(url=database), "test")
-    yield made
-    made.close()
 
 
 def finished(jobs: Jobs, count: int, *, type: str = "work", status: str = "done", ago: str = "8 days") -> None:

@@ -1,7 +1,6 @@
 """Schedules against a real database: every slot once, whatever happens."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -17,13 +16,6 @@ from skipjack.runtime.database import Session
 
 YEAR = 31_536_000.0
 """A period whose own slots do not come due while a test runs (as those of an hour did, at two o'clock)."""
-
-
-@pytest.fixture
-def session(database: str) -> Iterator[Session]:
-    made = Session(Database(url=database), "test")
-    yield made
-    made.close()
 
 
 def write(session: Session, app: str = "main", **given: Schedule) -> None:
