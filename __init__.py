@@ -8,8 +8,22 @@ def send_email(job: skipjack.Job) -> None: ...
 """
 
 # absolute: pytest imports this file under the name of the folder that it lies in, too
+from skipjack.runtime.bulk import NewJob, enqueue_many
 from skipjack.runtime.client import Enqueued, enqueue
 from skipjack.runtime.errors import ConfigError, SkipjackError
-from skipjack.runtime.job import Fail, Job, Retry, Unavailable
+from skipjack.runtime.job import Cancelled, Fail, Job, Retry, TimedOut, Unavailable
 
-__all__ = ["ConfigError", "Enqueued", "Fail", "Job", "Retry", "SkipjackError", "Unavailable", "enqueue"]
+__all__ = [
+    "Cancelled",
+    "ConfigError",
+    "Enqueued",
+    "Fail",
+    "Job",
+    "NewJob",
+    "Retry",
+    "SkipjackError",
+    "TimedOut",
+    "Unavailable",
+    "enqueue",
+    "enqueue_many",
+]

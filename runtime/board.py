@@ -46,6 +46,12 @@ class Cell(IntEnum):
     """When the dead-man's timer fires; 0 while it is not armed."""
     ALIVE = 24
     """When a role last completed a turn of its loop; of CLOCK_MONOTONIC, in which a suspended host does not seem hung."""
+    GROUP = 25
+    """The process group of a command pool's program; written by its first process before its exec, 0 when it has ended."""
+    STARTED = 26
+    """When the handler began; 0 while none runs."""
+    OVERDUE = 27
+    """When the supervisor is to end this worker, because its handler did not end by itself; 0 for never."""
 
 
 class State(IntEnum):

@@ -8,7 +8,7 @@ import logging
 
 import psycopg
 
-from . import embedded, handler
+from . import embedded, handler, program
 from .board import State
 from .child import Child
 from .client import enqueue
@@ -48,11 +48,11 @@ def run(child: Child) -> None:
 
 
 def load_handlers(config: Config) -> None:
-    """Imports every handler. Raises HandlerError with a line for each that does not load."""
+    """Imports every handler, and looks for every program. Raises HandlerError with a line for each that is not there."""
     problems = []
     for name, pool in config.pools.items():
         try:
-            handler.load(name, pool)
+            (program if pool.command else handler).load(name, pool)
         except HandlerError as error:
             problems.append(str(error))
     if problems:

@@ -62,6 +62,14 @@ def references(names: tuple[str, ...]) -> None:
         reference(name)
 
 
+def command(words: tuple[str, ...]) -> None:
+    """A program and its arguments, as execve takes them."""
+    if not words or not words[0]:
+        raise ValueError('must be a program and its arguments, like ["pg_dump", "-Fc", "app"]')
+    if any("\0" in word for word in words):
+        raise ValueError("holds a NUL, which no argument can hold")
+
+
 def payload(value: dict[str, Any]) -> None:
     """What jsonb can hold; TOML's dates, inf and nan are no JSON."""
     try:

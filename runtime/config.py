@@ -109,8 +109,6 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
 def without_effect(config: Config) -> Iterator[str]:
     """A line for each setting that is accepted and does nothing yet in this version."""
     for name, pool in config.pools.items():
-        if pool.timeout is not None:
-            yield f"pool.{name}.timeout has no effect in this version"
         if pool.claim == "auto":
             yield f'pool.{name}.claim = "auto" takes one job at a time in this version'
 

@@ -1,83 +1,27 @@
-"""The dead-man's timer: the kernel kills this process when its lease is over.
+"""The dead-man's timer: the kernel kills this process when its lease is over, so that no worker outlives it.
 
-`timer_create(CLOCK_BOOTTIME, SIGKILL)`: it needs no GIL, fires on a stopped process and after a suspended host, and a
-handler's own `signal.alarm` or `setitimer` cannot disturb it. A forked child does not inherit it.
 Where the kernel is not Linux there is none, and the lease is kept by the heartbeat alone.
 """
 
-import ctypes
-import os
 import signal
-import sys
-import time
 
-TIMER_ABSTIME = 1
-
-
-class Timespec(ctypes.Structure):
-    """struct timespec."""
-
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-class Itimerspec(ctypes.Structure):
-    """struct itimerspec; the interval stays zero: it fires once."""
-
-    _fields_ = (("interval", Timespec), ("value", Timespec))
-
-
-class Sigevent(ctypes.Structure):
-    """The head of struct sigevent, padded to its 64 bytes; sigev_notify 0 is SIGEV_SIGNAL."""
-
-    _fields_ = (
-        ("value", ctypes.c_void_p),
-        ("signo", ctypes.c_int),
-        ("notify", ctypes.c_int),
-        ("pad", ctypes.c_char * 48),
-    )
-
-
-if sys.platform == "linux":
-    CLOCK = time.CLOCK_BOOTTIME
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def now() -> float:
-        """Seconds of the clock that leases are reckoned by on this host: it runs on while the host is suspended."""
-        return time.clock_gettime(CLOCK)
-else:
-
-    def now() -> float:
-        """Seconds of the clock that leases are reckoned by on this host."""
-        return time.monotonic()
+from .board import Cell
+from .timer import Timer
 
 
 class DeadMan:
-    """One timer, for the process that makes it."""
+    """One timer, for the process that makes it; its deadline stands on the board, so that such a death is known as one."""
 
-    def __init__(self) -> None:
-        self._timer = ctypes.c_void_p()
-        self._spec = Itimerspec()
-        if sys.platform == "linux":
-            event = Sigevent(signo=signal.SIGKILL)
-            _check(libc.timer_create(CLOCK, ctypes.byref(event), ctypes.byref(self._timer)))
+    def __init__(self, cells: memoryview) -> None:
+        self._cells = cells
+        self._timer = Timer(signal.SIGKILL)
 
     def arm(self, deadline: float) -> None:
-        """Kills this process at `deadline` (of `now()`); replaces an earlier deadline."""
-        self._spec.value.seconds = int(deadline)
-        self._spec.value.nanoseconds = int(deadline % 1 * 1e9) or 1  # all zero would disarm
-        self._set()
+        """Kills this process at `deadline` (seconds of `timer.now()`); replaces an earlier deadline."""
+        self._cells[Cell.DEADLINE] = int(deadline * 1e9)
+        self._timer.arm(deadline)
 
     def disarm(self) -> None:
         """Calls it off."""
-        self._spec.value.seconds = self._spec.value.nanoseconds = 0
-        self._set()
-
-    def _set(self) -> None:
-        if sys.platform == "linux":
-            _check(libc.timer_settime(self._timer, TIMER_ABSTIME, ctypes.byref(self._spec), None))
-
-
-def _check(result: int) -> None:
-    if result != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+        self._timer.disarm()
+        self._cells[Cell.DEADLINE] = 0

@@ -5,24 +5,62 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .config import Pool
 from .errors import HandlerError
-from .job import Job
+from .interrupt import Interrupt
+from .job import Fail, Interrupted, Job
+from .queue import Claim
 
-Handler = Callable[[Job], object]
+Function = Callable[[Job], object]
 
 
-def load(pool_name: str, pool: Pool) -> tuple[Handler, tuple[type[BaseException], ...]]:
+class Handler:
+    """The handler of one pool, in one worker."""
+
+    def __init__(self, name: str, pool: Pool, interrupt: Interrupt) -> None:
+        self._type = name
+        self._interrupt = interrupt
+        self._function, self.unavailable = load(name, pool)
+        self._runner: asyncio.Runner | None = None
+
+    def run(self, claim: Claim) -> None:
+        """Runs the handler to its end. Raises whatever it raises."""
+        try:
+            job = claim.job(self._type)
+        except Exception as error:
+            raise Fail(f"the payload is JSON that Python cannot hold: {error}") from None
+        result = self._function(job)
+        # what it returns tells whether it is async, however it is wrapped
+        if result is None:
+            return
+        if inspect.isawaitable(result):
+            self._run_async(result)
+        elif inspect.isgenerator(result) or inspect.isasyncgen(result):
+            raise TypeError("the handler is a generator, so that nothing of it has run: it must not contain `yield`")
+
+    def _run_async(self, result: Any) -> None:
+        # one event loop serves all jobs of a worker, so that clients can be kept
+        self._runner = self._runner or asyncio.Runner()
+        try:
+            self._runner.run(self._interrupt.guard(result))
+        except Interrupted:
+            # it may have come between the loop's own steps, and left the task there to go on under the next job
+            self._runner.close()
+            self._runner = None
+            raise
+
+
+def load(pool_name: str, pool: Pool) -> tuple[Function, tuple[type[BaseException], ...]]:
     """The pool's handler, and the exception types that it names as infrastructure errors.
 
     Modules are found where Python finds them and in the working directory. Raises HandlerError, one line.
     """
     where = f"pool.{pool_name}"
+    assert pool.handler is not None
     handler = attribute(f"{where}.handler", pool.handler)
     if not callable(handler):
         raise HandlerError(f"{where}.handler: {pool.handler} is not callable; name a function that takes a Job")
@@ -49,25 +87,3 @@ def attribute(where: str, reference: str) -> Any:
             f"{where}: cannot load {reference}: {type(error).__name__}: {' '.join(str(error).split())}{known}"
         ) from error
     return found
-
-
-def call(handler: Handler, job: Job) -> None:
-    """Runs the handler to its end. What it returns tells whether it is async, however it is wrapped."""
-    result = handler(job)
-    if result is None:
-        return
-    if inspect.isawaitable(result):
-        runner().run(finish(result))
-    elif inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("the handler is a generator, so that nothing of it has run: it must not contain `yield`")
-
-
-@cache
-def runner() -> asyncio.Runner:
-    """One event loop serves all jobs of a worker, so that clients can be kept."""
-    return asyncio.Runner()
-
-
-async def finish(result: Awaitable[object]) -> None:
-    """Any awaitable as the coroutine that a runner wants."""
-    await result

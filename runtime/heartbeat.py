@@ -7,7 +7,9 @@ dead-man's deadline to the instant before it was *sent* plus the lease: the data
 import logging
 import os
 import queue
+import signal
 import threading
+from collections.abc import Callable
 
 import psycopg
 
@@ -15,10 +17,11 @@ from .board import Cell
 from .child import Child
 from .config import Pool
 from .database import Patience, Session
-from .deadman import DeadMan, now
-from .obituary import HANDLER_STOPPED
+from .deadman import DeadMan
+from .obituary import LEASE_LOST
 from .queue import Claim, deadline, encode, give_back
 from .statements import load
+from .timer import now
 
 log = logging.getLogger("skipjack.heartbeat")
 
@@ -26,10 +29,11 @@ log = logging.getLogger("skipjack.heartbeat")
 class Heartbeat(threading.Thread):
     """The thread. The worker calls `hold` when it has claimed, `begin` and `end` around each handler, `let_go` after."""
 
-    def __init__(self, child: Child, name: str, pool: Pool) -> None:
+    def __init__(self, child: Child, name: str, pool: Pool, cancel: Callable[[], None]) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._child = child
         self._pool = pool
+        self._cancel = cancel
         self._session = Session(
             child.config.database,
             f"heartbeat {name}",
@@ -37,7 +41,7 @@ class Heartbeat(threading.Thread):
             connect_timeout=max(2, int(pool.heartbeat)),
         )
         self._patience = Patience(f"heartbeat {name}", cap=max(0.2, pool.heartbeat / 4))
-        self._deadman = DeadMan()
+        self._deadman = DeadMan(child.cells)
         # Guards what follows, so that no beat arms the timer for, or stops, a job that the worker has left meanwhile.
         self._lock = threading.Lock()
         self._held: tuple[Claim, ...] = ()
@@ -75,7 +79,6 @@ class Heartbeat(threading.Thread):
             self._held, self._running = (), None
             if self._pool.on_lease_lost == "kill":
                 self._deadman.disarm()
-                self._child.cells[Cell.DEADLINE] = 0
 
     def sweep_later(self, token: str) -> None:
         """The reply to the claim `token` was lost; it was given back, but may still be on its way: look again."""
@@ -83,6 +86,7 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Beats, as long as the process lives: without it every long job would lose its lease, so it does not fail alone."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the thread that runs handlers
         try:
             self._beat_and_sweep()
         except BaseException:
@@ -107,7 +111,6 @@ class Heartbeat(threading.Thread):
 
     def _arm(self, until: float) -> None:
         if self._pool.on_lease_lost == "kill":
-            self._child.cells[Cell.DEADLINE] = int(until * 1e9)
             self._deadman.arm(until)
 
     def _beat(self, held: tuple[Claim, ...]) -> None:
@@ -137,17 +140,14 @@ class Heartbeat(threading.Thread):
                 self._look_at(self._running.id, renewed)
 
     def _look_at(self, id_: int, renewed: dict[int, bool]) -> None:
+        # with the lock held, so that the worker cannot begin another job meanwhile
         if renewed.get(id_):
-            self._stop_handler(f"job {id_} was cancelled")
+            self._cancel()
         elif id_ not in renewed and self._pool.on_lease_lost == "kill":
-            self._stop_handler(f"job {id_} lost its lease")
+            log.warning("job %d lost its lease: stopping its handler", id_)
+            os._exit(LEASE_LOST)
         elif id_ not in renewed:
             log.warning("job %d lost its lease; it runs on, but its outcome will not count", id_)
-
-    def _stop_handler(self, why: str) -> None:
-        log.warning("%s: stopping its handler", why)
-        # with the lock held, so that the worker cannot begin another job meanwhile
-        os._exit(HANDLER_STOPPED)
 
     def _sweep(self) -> None:
         due = [sweep for sweep in self._sweeps if sweep[0] <= now()]

@@ -41,3 +41,15 @@ class Fail(Exception):
 
 class Unavailable(Exception):
     """Raised by a handler: something it needs is away, which is not the job's fault. It runs again, uncharged."""
+
+
+class Interrupted(BaseException):
+    """Raised *in* a handler, which has 5 s to clean up. Not an Exception, so that `except Exception` lets it through."""
+
+
+class TimedOut(Interrupted):
+    """The pool's timeout is over. The job is tried again, charged."""
+
+
+class Cancelled(Interrupted):
+    """Somebody cancelled the job. It ends `failed`."""

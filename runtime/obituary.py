@@ -18,8 +18,8 @@ SERIAL, PID, NONCE, JOB, SEQ, WHY, EXIT, ACK = range(8)
 OFFSET = 1 << 16  # keeps a negative exit code in an unsigned cell
 
 
-HANDLER_STOPPED = 70
-"""Exit code of a worker that stopped its handler because the lease was gone, or because its job was cancelled."""
+LEASE_LOST = 70
+"""Exit code of a worker that stopped its handler because the lease was gone."""
 
 
 class Why(IntEnum):
@@ -33,6 +33,8 @@ class Why(IntEnum):
     """The dead-man's timer ended it: the process was stopped, or held the GIL, beyond its lease. Charged."""
     DATABASE = 4
     """The dead-man's timer ended it, because the lease could not be renewed for want of a database."""
+    OVERDUE = 5
+    """The supervisor ended it, because its handler went on after its timeout, or after it was cancelled. Charged."""
 
 
 class Obituary(NamedTuple):
@@ -51,25 +53,35 @@ class Obituary(NamedTuple):
     @property
     def outcome(self) -> str:
         """The outcome for the job that ran; see skipjack.leave() in the migration."""
-        return "lost" if self.why in (Why.CRASH, Why.EXPIRED) else "returned"
+        match self.why:
+            case Why.CRASH | Why.EXPIRED:
+                return "lost"
+            case Why.OVERDUE:
+                return "retry"
+        return "returned"
 
     def cause(self, incarnation: Incarnation) -> str:
         """One line for `last_error`."""
         match self.why:
             case Why.CRASH:
-                return f"worker {incarnation.host}:{incarnation.pid} {exit_words(self.exit)} while this job ran"
+                return f"worker {incarnation.host}:{incarnation.pid} {worker_exit(self.exit)} while this job ran"
             case Why.SHUTDOWN:
                 return "cut off by a shutdown when the grace period was over"
             case Why.EXPIRED:
                 return "its worker did not renew the lease in time: it was stopped, or the job held the GIL"
             case Why.DATABASE:
                 return "its worker could not renew the lease: the database was away"
+            case Why.OVERDUE:
+                return "went on after its timeout (or its cancellation) and was killed; all stacks are in its worker's log"
+
+
+def worker_exit(code: int) -> str:
+    """The exit code of a worker, in words."""
+    return "stopped its handler, whose lease was lost" if code == LEASE_LOST else exit_words(code)
 
 
 def exit_words(code: int) -> str:
     """An exit code as `waitstatus_to_exitcode` gives it, in words."""
-    if code == HANDLER_STOPPED:
-        return "stopped its handler (lease lost, or job cancelled)"
     if code >= 0:
         return f"left with exit code {code}"
     try:

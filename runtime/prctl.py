@@ -5,6 +5,7 @@ import os
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -20,3 +21,12 @@ def set_parent_death_signal(sig: int, parent: int) -> None:
     # Checked after, not before: the parent may die between the fork and prctl, and then no signal ever comes.
     if os.getppid() != parent:
         os._exit(1)
+
+
+def become_subreaper() -> None:
+    """Have the kernel make this process the parent of all its descendants that lose theirs, as PID 1 otherwise is.
+
+    Forked children do not inherit it. Elsewhere than on Linux nothing happens. Raises OSError.
+    """
+    if sys.platform == "linux" and _libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")

@@ -9,11 +9,11 @@ from .board import Cell
 from .child import Child
 from .config import Pool
 from .database import Session
-from .deadman import now
 from .incarnation import token_range
 from .job import Job
 from .retry import Outcome
 from .statements import load
+from .timer import now
 
 encode = msgspec.json.Encoder(decimal_format="string").encode
 decode = msgspec.json.decode
@@ -31,7 +31,18 @@ class Claim(NamedTuple):
     token: str
     seq: int
     deadline: float
-    """When the lease is over by this worker's own reckoning, in seconds of `deadman.now()`."""
+    """When the lease is over by this worker's own reckoning, in seconds of `timer.now()`."""
+
+    @property
+    def payload(self) -> str:
+        """Its JSON text, as stored."""
+        return str(self.row[0])
+
+    @property
+    def key(self) -> str | None:
+        """Its idempotency key."""
+        key: str | None = self.row[1]
+        return key
 
     def job(self, type_: str) -> Job:
         """The job as its handler gets it. Raises where jsonb holds what Python cannot (nested too deeply, huge numbers)."""

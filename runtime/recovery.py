@@ -16,9 +16,9 @@ from collections.abc import Callable
 import psycopg
 
 from .database import Patience, is_infrastructure
-from .deadman import now
 from .queue import Queue
 from .retry import Outcome, describe
+from .timer import now
 
 log = logging.getLogger("skipjack.worker")
 

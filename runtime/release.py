@@ -12,11 +12,11 @@ import psycopg
 
 from .board import Board
 from .database import Session, is_infrastructure
-from .deadman import now
 from .incarnation import Incarnation
 from .obituary import Obituary, acknowledge, unacknowledged
 from .queue import encode
 from .statements import load
+from .timer import now
 
 log = logging.getLogger("skipjack.release")
 SECOND_LOOK = 1.0

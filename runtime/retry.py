@@ -10,7 +10,7 @@ import traceback
 import msgspec
 
 from .database import is_infrastructure
-from .job import Fail, Retry, Unavailable
+from .job import Cancelled, Fail, Retry, Unavailable
 
 ERROR_BYTES = 8000
 """What is kept of an error: its head, which names it, and its tail, which says where."""
@@ -41,7 +41,7 @@ def outcome(
     match error:
         case None:
             return Outcome(id, token, "done", attempt)
-        case Fail():
+        case Fail() | Cancelled():
             kind, delay = "failed", None
         case Retry(after=delay):
             kind = "retry"
@@ -57,7 +57,7 @@ def describe(error: BaseException) -> str:
         said = str(error).strip()
     except Exception:
         said = "<its text cannot be had>"
-    if isinstance(error, (Retry, Fail, Unavailable)):
+    if isinstance(error, (Retry, Fail, Unavailable, Cancelled)):
         return storable(said or type(error).__name__)
     head = f"{type(error).__name__}: {said}".rstrip(": ")
     return storable(head + "\n" + "".join(traceback.format_exception(error)).rstrip())

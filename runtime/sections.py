@@ -93,8 +93,10 @@ class Backoff(Section, frozen=True):
 class Pool(Section, frozen=True):
     """The workers of one job type."""
 
-    handler: Annotated[str, Check(checks.reference)]
-    """"module:name", not imported here."""
+    handler: Annotated[str, Check(checks.reference)] | None = None
+    """"module:name", not imported here; or `command`, one of them."""
+    command: Annotated[tuple[str, ...], Check(checks.command)] | None = None
+    """A program and its arguments, run for each job without a shell."""
     concurrency: Annotated[int, Meta(ge=1, le=1024)] = 1
     lease: Annotated[Seconds, Meta(ge=1)] = 60.0
     """Seconds for which a claim holds unless renewed."""
@@ -124,6 +126,16 @@ class Pool(Section, frozen=True):
         match sound:
             case {"lease": lease, "heartbeat": heartbeat} if lease < 3 * heartbeat - 1e-6:
                 yield "lease", f'must be at least three heartbeats, "{duration.text(3 * heartbeat)}"'
+        match sound:
+            case {"handler": None, "command": None}:
+                yield (
+                    "handler",
+                    'is required, or command: handler = "app.jobs:send_email" or command = ["program", "argument"]',
+                )
+            case {"handler": str(), "command": tuple()}:
+                yield "command", "stands beside handler; keep one of them"
+            case {"command": tuple(), "unavailable": (_, *_)}:
+                yield "unavailable", "is for handlers; a command says so with exit code 75"
 
 
 def refusal(key: str, check: Callable[..., None], *values: Any) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ import os
 import select
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import psycopg
 
@@ -16,13 +17,14 @@ from . import retry
 from .board import OUTCOMES, Cell, State
 from .child import Child
 from .database import Patience, Session
-from .deadman import now
-from .handler import call, load
+from .handler import Handler
 from .heartbeat import Heartbeat
-from .job import Fail
+from .interrupt import Interrupt
+from .program import Program
 from .queue import Claim, Queue
 from .recovery import Recovery
 from .retry import Outcome
+from .timer import now
 
 log = logging.getLogger("skipjack.worker")
 FALLBACK_POLL = 5.0
@@ -40,10 +42,11 @@ class Worker:
         self._cells = child.cells
         self._pool = pool
         self._name = name
-        self._handler, self._unavailable = load(name, pool)
+        self._interrupt = Interrupt(child.cells, pool.timeout)
+        self._work = Program(name, pool, child.cells) if pool.command else Handler(name, pool, self._interrupt)
         session = Session(child.config.database, f"worker {name}", durable=pool.durability == "full")
         self._queue = Queue(child, name, pool, session)
-        self._heartbeat = Heartbeat(child, name, pool)
+        self._heartbeat = Heartbeat(child, name, pool, self._interrupt.cancel)
         self._recovery = Recovery(
             self._queue,
             Patience(f"worker {name}"),
@@ -97,31 +100,23 @@ class Worker:
             if self._child.stop.requested or not self._heartbeat.begin(claim):
                 outcomes.append(Outcome(claim.id, claim.token, "unstarted"))
             else:
-                error = self._run_handler(claim)
-                outcomes.append(retry.outcome(claim.id, claim.token, claim.attempt, error, self._unavailable))
+                error = self._run(claim)
+                outcomes.append(retry.outcome(claim.id, claim.token, claim.attempt, error, self._work.unavailable))
         self._heartbeat.let_go()
         return outcomes
 
-    def _run_handler(self, claim: Claim) -> BaseException | None:
+    def _run(self, claim: Claim) -> BaseException | None:
         cells = self._cells
         cells[Cell.JOB] = 0
         cells[Cell.SEQ] = claim.seq
         cells[Cell.JOB] = claim.id  # last: from here on a death is charged to this job
         cells[Cell.STATE] = State.BUSY
-        try:
-            job = claim.job(self._name)
-        except Exception as error:
-            return Fail(f"the payload is JSON that Python cannot hold: {error}")
-        try:
-            call(self._handler, job)
-        except BaseException as raised:  # sys.exit() in a handler ends the job, not the worker
-            return raised
-        else:
-            return None
-        finally:
-            if os.getpid() != self._pid:
-                os._exit(0)  # a child that the handler forked came back here: it holds no claim
-            self._heartbeat.end()
+        error = self._interrupt.run(partial(self._work.run, claim))  # sys.exit() in a handler ends the job, not the worker
+        if os.getpid() != self._pid:
+            os._exit(0)  # a child that the handler forked came back here: it holds no claim
+        self._heartbeat.end()
+        self._interrupt.over()
+        return error
 
     def _settled(self, outcomes: list[Outcome], settled: dict[int, str]) -> None:
         """Notes what the database made of the outcomes. A job that is missing is not ours any more."""

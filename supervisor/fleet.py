@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ..runtime import deadman
 from ..runtime.board import Cell, State
 from ..runtime.incarnation import new_nonce
-from ..runtime.obituary import Obituaries, Obituary, Why, exit_words
+from ..runtime.obituary import Obituaries, Obituary, Why, worker_exit
+from ..runtime.timer import now
 from . import policy
 from .policy import Action, Event, Phase
 from .reap import Death
@@ -27,7 +27,10 @@ SILENCE = 120.0
 """Seconds after which a role whose loop does not turn is replaced. Longer than any statement or connection may take."""
 POLL = 0.1
 """Seconds between looks at a child that is starting."""
-OF_THE_DEAD = (Cell.STATE, Cell.JOB, Cell.SEQ, Cell.SENT, Cell.HEARD, Cell.BEAT_SENT, Cell.DEADLINE, Cell.PID, Cell.ALIVE)
+OF_THE_DEAD = (
+    Cell.STATE, Cell.JOB, Cell.SEQ, Cell.SENT, Cell.HEARD, Cell.BEAT_SENT, Cell.DEADLINE, Cell.PID, Cell.ALIVE, Cell.GROUP,
+    Cell.STARTED, Cell.OVERDUE,
+)  # fmt: skip
 """Cells that the next in the slot starts without; the counters stay."""
 
 
@@ -67,6 +70,8 @@ class Fleet:
                 self._apply(member, policy.Ready())
             if self._silent(member):
                 self._apply(member, policy.Silent())
+            if self._overdue(member):
+                self._apply(member, policy.Overdue())
             forks += self._apply(member, policy.Tick(member.role.boot_deadline)) is Action.FORK
             if forks == FORKS:
                 return
@@ -76,11 +81,14 @@ class Fleet:
         # a worker says nothing while its handler runs: its lease is its deadline
         return member.role.pool is None and 0 < alive < (time.monotonic() - SILENCE) * 1e9
 
+    def _overdue(self, member: Member) -> bool:
+        return 0 < self._house.board.slot(member.role.slot)[Cell.OVERDUE] <= now() * 1e9
+
     def next_due(self) -> float:
         """Seconds until something is due."""
-        now = time.monotonic()
+        time_now = time.monotonic()
         starting = any(member.life.phase is Phase.STARTING for member in self._members)
-        dues = [member.life.due - now for member in self._members if member.life.timed]
+        dues = [member.life.due - time_now for member in self._members if member.life.timed]
         return max(0.0, min([POLL if starting else 1.0, *dues]))
 
     def stop(self, stage: Stage, deadline: float) -> None:
@@ -118,6 +126,9 @@ class Fleet:
             self._house.hint.wake()
         if member.role.pool and not expected:
             self._house.pipes[member.role.pool].wake()  # it may have died with a token in its hand
+        if cells[Cell.GROUP]:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(cells[Cell.GROUP], signal.SIGKILL)
         for cell in OF_THE_DEAD:
             cells[cell] = 0
         member.pid = 0
@@ -126,9 +137,11 @@ class Fleet:
 
     def _why(self, member: Member, death: Death) -> Why:
         cells = self._house.board.slot(member.role.slot)
+        if member.life.aborted:
+            return Why.OVERDUE
         if member.life.phase is Phase.KILLED:
             return Why.SHUTDOWN
-        if death.code == -signal.SIGKILL and 0 < cells[Cell.DEADLINE] <= deadman.now() * 1e9:
+        if death.code == -signal.SIGKILL and 0 < cells[Cell.DEADLINE] <= now() * 1e9:
             unanswered = cells[Cell.DEADLINE] - cells[Cell.BEAT_SENT] if cells[Cell.BEAT_SENT] else 0
             return Why.DATABASE if unanswered > UNANSWERED * 1e9 else Why.EXPIRED
         return Why.CRASH
@@ -137,11 +150,11 @@ class Fleet:
         title, life = member.role.title, member.life
         if expected:
             level = logging.DEBUG if death.code == 0 else logging.INFO
-            log.log(level, "%s[%d] %s", title, death.pid, exit_words(death.code))
+            log.log(level, "%s[%d] %s", title, death.pid, worker_exit(death.code))
             return
         when = "in a job" if in_job else "while idle" if life.ready is not None else "before it was ready"
         pause = max(0.0, life.due - time.monotonic())
-        log.warning("%s[%d] %s %s; next start in %.1f s", title, death.pid, exit_words(death.code), when, pause)
+        log.warning("%s[%d] %s %s; next start in %.1f s", title, death.pid, worker_exit(death.code), when, pause)
         if life.degraded:
             log.error("%s is degraded: %d crashes in a row before it was ready", title, life.failures)
 
@@ -154,6 +167,10 @@ class Fleet:
                 # on the board as well: a handler's library may have put its own handler in the place of ours
                 self._house.board.slot(member.role.slot)[Cell.STOP] = 1
                 self._signal(member, member.role.stop_signal)
+            case Action.ABORT:
+                log.warning("%s[%d] is aborted: its handler is overdue", member.role.title, member.pid)
+                with suppress(ProcessLookupError):
+                    os.kill(member.pid, signal.SIGABRT)
             case Action.KILL:
                 log.warning("%s[%d] is killed: its time is over", member.role.title, member.pid)
                 self._signal(member, signal.SIGKILL)

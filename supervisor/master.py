@@ -14,9 +14,11 @@ from functools import partial
 
 from setproctitle import setproctitle
 
+from ..runtime import orphans
 from ..runtime.board import Cell
 from ..runtime.config import Config, without_effect
 from ..runtime.errors import ConfigError, DatabaseError, HandlerError
+from ..runtime.prctl import become_subreaper
 from . import instance
 from .fleet import Fleet
 from .reap import Death, deaths
@@ -61,6 +63,7 @@ class Master:
     def _boot(self) -> None:
         setproctitle(f"skipjack: supervisor {self._config.supervisor.name}")
         gc.collect()
+        become_subreaper()
         gc.freeze()  # else the first collection in a child copies every page it touches
         log.info("supervisor of %s", self._config.path)
         for warning in without_effect(self._config):
@@ -84,10 +87,13 @@ class Master:
 
     def _turn_until(self, over: Callable[[], bool]) -> None:
         while not over():
-            for sig in self._wakeup.wait(self._fleet.next_due()):
+            signals = self._wakeup.wait(self._fleet.next_due())
+            for sig in signals:
                 self._on_signal(sig)
             for death in deaths(self._fleet.pids):
                 self._on_death(death)
+            if signal.SIGCHLD in signals:  # with a parent's death comes its orphan
+                orphans.end_marked(self._fleet.pids)
             self._fleet.tick()
             self._house.board.slot(0)[Cell.ALIVE] = time.monotonic_ns()
 

@@ -5,6 +5,7 @@ Times are seconds of the monotonic clock. Nothing here forks, signals, logs or l
 The rules: a crash *during a job* is the job's business, and the worker is replaced at once. A crash *before ready* backs
 off, per slot, reset by a minute of stability; from the third on the child counts as degraded, and is still tried at the
 cap. A crash after ready is replaced at once, though no more than once a second. What was told to stop stays stopped.
+A worker whose handler is overdue says where it stands, and is killed.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ STABLE = 60.0
 DEGRADED = 3
 """Crashes before ready, in a row, that make a child degraded."""
 RESTART_INTERVAL = 1.0
+LAST_WORDS = 1.0
+"""Seconds from SIGABRT to SIGKILL."""
 
 
 class Phase(Enum):
@@ -28,6 +31,8 @@ class Phase(Enum):
     RUNNING = auto()
     STOPPING = auto()
     """Was told to stop, and is killed at `due`."""
+    ABORTING = auto()
+    """Its handler did not end in time: SIGABRT is sent, so that it says where it stands; SIGKILL follows at `due`."""
     KILLED = auto()
     """SIGKILL is sent; the kernel has yet to report the end."""
     GONE = auto()
@@ -40,6 +45,7 @@ class Action(Enum):
     NOTHING = auto()
     FORK = auto()
     TERMINATE = auto()
+    ABORT = auto()
     KILL = auto()
 
 
@@ -53,6 +59,8 @@ class Life:
     forked: float = 0.0
     ready: float | None = None
     """Since when; None while it is not."""
+    aborted: bool = False
+    """Whether it was ended because its handler did not end in time."""
     failures: int = 0
     """Crashes before ready, in a row."""
     wanted: bool = True
@@ -66,7 +74,7 @@ class Life:
     @property
     def timed(self) -> bool:
         """Whether something is to happen at `due`."""
-        return self.phase in (Phase.WAITING, Phase.STARTING, Phase.STOPPING)
+        return self.phase in (Phase.WAITING, Phase.STARTING, Phase.STOPPING, Phase.ABORTING)
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,12 @@ class Silent:
     """It is ready, but its loop has not turned for a long time."""
 
 
-Event = Tick | Ready | Silent | Exited | Stop
+@dataclass(frozen=True)
+class Overdue:
+    """Its handler should have ended by now: its timeout is over, or its job was cancelled."""
+
+
+Event = Tick | Ready | Silent | Overdue | Exited | Stop
 
 
 def decide(life: Life, event: Event, now: float) -> tuple[Life, Action]:
@@ -116,13 +129,15 @@ def decide(life: Life, event: Event, now: float) -> tuple[Life, Action]:
             return replace(life, phase=Phase.RUNNING, ready=now), Action.NOTHING
         case Tick(boot_deadline) if life.timed and now >= life.due:
             if life.phase is Phase.WAITING:
-                started = replace(life, phase=Phase.STARTING, forked=now, ready=None, due=now + boot_deadline)
+                started = replace(life, phase=Phase.STARTING, forked=now, ready=None, aborted=False, due=now + boot_deadline)
                 return started, Action.FORK
             return replace(life, phase=Phase.KILLED), Action.KILL
         case Stop(deadline):
             return stop(life, deadline)
         case Silent() if life.phase is Phase.RUNNING:
             return replace(life, phase=Phase.KILLED), Action.KILL
+        case Overdue() if life.phase in (Phase.RUNNING, Phase.STOPPING):
+            return replace(life, phase=Phase.ABORTING, aborted=True, due=now + LAST_WORDS), Action.ABORT
         case Exited():
             return exited(life, event, now), Action.NOTHING
     return life, Action.NOTHING

@@ -1,14 +1,17 @@
 """Handlers for tests. Each writes what it does into a ledger, a local file that no outage of the database touches."""
 
+import asyncio
 import ctypes
 import os
 import signal
+import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from skipjack import Fail, Job, Retry, Unavailable
+from skipjack import Cancelled, Fail, Job, Retry, TimedOut, Unavailable
 
 LEDGER = Path(os.environ.get("LEDGER", "/dev/null"))
 
@@ -115,3 +118,68 @@ def grandchild(job: Job) -> None:
     Path(job.payload["path"]).write_text(str(pid))
     time.sleep(job.payload.get("seconds", 0))
     note("end", job)
+
+
+def lasts(job: Job) -> Any:  # noqa: PLR0912
+    """Lasts for ever, in the way that payload.how names; notes what interrupts it."""
+    note("start", job)
+    try:
+        match job.payload["how"]:
+            case "sleep":
+                time.sleep(1000)
+            case "loop":
+                while True:
+                    pass
+            case "lock":
+                lock = threading.Lock()
+                lock.acquire()
+                lock.acquire()
+            case "socket":
+                pair = socket.socketpair()
+                pair[0].recv(1)
+            case "async":
+                return lasts_async(job)
+            case "async-lazy":
+                return asyncio.sleep(1000)
+            case "async-blocking":
+                return blocks_async()
+            case "stubborn":
+                while True:
+                    try:
+                        time.sleep(1000)
+                    except BaseException:
+                        note("ignored", job)
+            case "gil":
+                deadlock_in_c()
+            case "deaf":
+                signal.signal(signal.SIGABRT, signal.SIG_IGN)
+                deadlock_in_c()
+            case "returns":
+                try:
+                    time.sleep(1000)
+                except (TimedOut, Cancelled):
+                    return None
+    except BaseException as interrupted:
+        note(type(interrupted).__name__, job)
+        raise
+
+
+def deadlock_in_c() -> None:
+    """Waits in C for ever, with the GIL held; no signal handler of Python's runs, and no call is interrupted."""
+    mutex = ctypes.create_string_buffer(64)  # PTHREAD_MUTEX_INITIALIZER is all zero
+    ctypes.PyDLL(None).pthread_mutex_lock(mutex)
+    ctypes.PyDLL(None).pthread_mutex_lock(mutex)
+
+
+async def lasts_async(job: Job) -> None:
+    """As `lasts`."""
+    try:
+        await asyncio.sleep(1000)
+    except asyncio.CancelledError:
+        note("CancelledError", job)
+        raise
+
+
+async def blocks_async() -> None:
+    """What an async handler should not do."""
+    time.sleep(1000)

@@ -11,12 +11,14 @@ from skipjack.supervisor.policy import (
     BACKOFF_BASE,
     BACKOFF_CAP,
     DEGRADED,
+    LAST_WORDS,
     RESTART_INTERVAL,
     STABLE,
     Action,
     Event,
     Exited,
     Life,
+    Overdue,
     Phase,
     Ready,
     Silent,
@@ -36,6 +38,7 @@ WAITING = Life(Phase.WAITING, due=LATER)
 STARTING = Life(Phase.STARTING, due=LATER, forked=NOW - 1)
 RUNNING = Life(Phase.RUNNING, due=NOW - 30, forked=NOW - 31, ready=NOW - 30)
 STOPPING = replace(RUNNING, phase=Phase.STOPPING, due=LATER, wanted=False)
+ABORTING = replace(RUNNING, phase=Phase.ABORTING, due=LATER, aborted=True)
 KILLED = replace(STARTING, phase=Phase.KILLED, due=NOW - 1)
 KILLED_UNWANTED = replace(RUNNING, phase=Phase.KILLED, wanted=False)
 GONE = Life(Phase.GONE, wanted=False)
@@ -82,11 +85,31 @@ def due(child: Life) -> Life:
         (STOPPING, Silent(), Phase.STOPPING, Action.NOTHING, False),
         (KILLED, Silent(), Phase.KILLED, Action.NOTHING, True),
         (GONE, Silent(), Phase.GONE, Action.NOTHING, False),
+        (WAITING, Overdue(), Phase.WAITING, Action.NOTHING, True),
+        (STARTING, Overdue(), Phase.STARTING, Action.NOTHING, True),
+        (RUNNING, Overdue(), Phase.ABORTING, Action.ABORT, True),
+        (STOPPING, Overdue(), Phase.ABORTING, Action.ABORT, False),
+        (ABORTING, Overdue(), Phase.ABORTING, Action.NOTHING, True),
+        (KILLED, Overdue(), Phase.KILLED, Action.NOTHING, True),
+        (GONE, Overdue(), Phase.GONE, Action.NOTHING, False),
+        (ABORTING, TICK, Phase.ABORTING, Action.NOTHING, True),
+        (due(ABORTING), TICK, Phase.KILLED, Action.KILL, True),
+        (ABORTING, Stop(SOON), Phase.ABORTING, Action.NOTHING, False),
+        (ABORTING, Silent(), Phase.ABORTING, Action.NOTHING, True),
+        (ABORTING, CRASH_IN_JOB, Phase.WAITING, Action.NOTHING, True),
     ],
 )
 def test_every_phase_and_event(child: Life, event: Event, phase: Phase, action: Action, wanted: bool) -> None:
     after, done = decide(child, event, NOW)
     assert (after.phase, done, after.wanted) == (phase, action, wanted)
+
+
+def test_an_overdue_worker_has_a_second_for_its_last_words_and_its_successor_is_no_suspect() -> None:
+    child, _ = decide(RUNNING, Overdue(), NOW)
+    assert (child.due, child.aborted) == (NOW + LAST_WORDS, True)
+    child, _ = decide(child, CRASH_IN_JOB, NOW + 0.1)
+    child, action = decide(child, TICK, NOW + 0.1)
+    assert (action, child.aborted) == (Action.FORK, False)
 
 
 def test_a_fork_starts_a_new_life_with_a_boot_deadline() -> None:
