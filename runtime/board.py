@@ -11,7 +11,7 @@ Beside the slots lie the obituaries: dead incarnations whose jobs the reaper has
 import mmap
 from enum import IntEnum
 
-SLOTS = 4096
+SLOTS = 1 << 15
 CELLS = 64
 OBITUARIES = 1024
 OBITUARY_CELLS = 8
@@ -52,6 +52,8 @@ class Cell(IntEnum):
     """When the handler began; 0 while none runs."""
     OVERDUE = 27
     """When the supervisor is to end this worker, because its handler did not end by itself; 0 for never."""
+    SPENT = 28
+    """1 when this worker has had its share of jobs or memory, and is to be replaced."""
 
 
 class State(IntEnum):

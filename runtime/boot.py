@@ -5,6 +5,7 @@ password, a missing database, a schema newer than this program) ends the start, 
 """
 
 import logging
+from collections.abc import Callable
 
 import psycopg
 
@@ -13,7 +14,7 @@ from .board import State
 from .child import Child
 from .client import enqueue
 from .config import Config
-from .database import Patience, connect, is_infrastructure, is_refused
+from .database import Connection, Patience, connect, is_infrastructure, is_refused
 from .errors import DatabaseError, HandlerError
 from .migrate import migrate, pending
 from .queue import encode
@@ -33,10 +34,26 @@ def run(child: Child) -> None:
     while settings.url == "embedded" and not embedded.ready(settings.directory):
         if child.stop.wait(0.02):
             return
+    patiently(child, prepare)
+
+
+def rehearse(child: Child) -> None:
+    """The role of a reload's first step: whether its handlers load, and the database hears of it. Raises SkipjackError.
+
+    It does not migrate: the supervisor and its children stay those of the version that was started.
+    """
+    load_handlers(child.config)
+    child.state(State.IDLE)
+    patiently(child, announce)
+
+
+def patiently(child: Child, act: Callable[[Connection, Config], None]) -> None:
+    """Does `act`, however long the database is away. Raises DatabaseError if waiting would not help."""
     patience = Patience("boot")
     while True:
         try:
-            prepare_database(child.config)
+            with connect(child.config.database, "boot", deadline=300) as connection:
+                act(connection, child.config)
         except psycopg.Error as error:
             if is_refused(error) or not (is_infrastructure(error) or error.sqlstate in CONFLICTS):
                 raise DatabaseError(f"database: {' '.join(str(error).split())}") from None
@@ -59,31 +76,33 @@ def load_handlers(config: Config) -> None:
         raise HandlerError("\n".join(problems))
 
 
-def prepare_database(config: Config) -> None:
-    """Migrates unless that is forbidden, writes job types and schedules, and enqueues `at_boot`.
-
-    Raises psycopg.Error, DatabaseError.
-    """
+def prepare(connection: Connection, config: Config) -> None:
+    """Migrates unless that is forbidden, announces, and enqueues `at_boot`. Raises psycopg.Error, DatabaseError."""
     schema = config.database.schema
-    with connect(config.database, "boot", deadline=300) as connection:
-        if config.supervisor.migrate:
-            for migration in migrate(connection, schema):
-                log.info("migrated to %s", migration.file.stem)
-        elif pending(connection, schema):
-            raise DatabaseError(f"schema {schema} is older than this program: run `skipjack migrate`")
-        types = [
-            {
-                "type": name,
-                "backoff_base": f"{pool.backoff.base} s",
-                "backoff_cap": f"{pool.backoff.cap} s",
-                "max_attempts": pool.max_attempts,
-                "keep_done": f"{pool.keep_done} s",
-            }
-            for name, pool in sorted(config.pools.items())
-        ]
-        with connection.transaction():
-            connection.execute(load("write_job_types", schema), {"types": encode(types).decode()})
-            write_schedules(connection, config)
-            for name, pool in config.pools.items():
-                for payload in pool.at_boot:
-                    enqueue(connection, name, payload, schema=schema)
+    if config.supervisor.migrate:
+        for migration in migrate(connection, schema):
+            log.info("migrated to %s", migration.file.stem)
+    elif pending(connection, schema):
+        raise DatabaseError(f"schema {schema} is older than this program: run `skipjack migrate`")
+    with connection.transaction():
+        announce(connection, config)
+        for name, pool in config.pools.items():
+            for payload in pool.at_boot:
+                enqueue(connection, name, payload, schema=schema)
+
+
+def announce(connection: Connection, config: Config) -> None:
+    """Writes the job types and the schedules. Raises psycopg.Error."""
+    types = [
+        {
+            "type": name,
+            "backoff_base": f"{pool.backoff.base} s",
+            "backoff_cap": f"{pool.backoff.cap} s",
+            "max_attempts": pool.max_attempts,
+            "keep_done": f"{pool.keep_done} s",
+        }
+        for name, pool in sorted(config.pools.items())
+    ]
+    with connection.transaction():
+        connection.execute(load("write_job_types", config.database.schema), {"types": encode(types).decode()})
+        write_schedules(connection, config)

@@ -51,9 +51,9 @@ class Child:
     stop: Stop
     pipes: Mapping[str, Pipe]
     """The wake-up pipes, by pool."""
-    pool_slots: Mapping[str, range]
-    """The workers' slots of the board, by pool."""
-    role_slots: Mapping[str, int]
+    pool_slots: dict[str, list[int]]
+    """The slots of the board that workers may be in, by pool; more than there are workers."""
+    role_slots: dict[str, int]
     """The other roles' slots, by role."""
     hint: Pipe
     """Tells the reaper that there is an obituary."""
@@ -63,5 +63,5 @@ class Child:
         self.cells[Cell.STATE] = state
 
     def peers(self, pool: str) -> Iterable[memoryview]:
-        """The cells of all workers of `pool`."""
+        """The cells of all workers of `pool`, and of slots that nobody is in."""
         return map(self.board.slot, self.pool_slots[pool])

@@ -1,4 +1,6 @@
-"""The exporter: /metrics for Prometheus and /healthz for a process monitor. A child of its own, never a thread elsewhere.
+"""The exporter: /metrics for Prometheus, /healthz for a process monitor, and /status for `skipjack status --watch`.
+
+A child of its own, never a thread elsewhere.
 
 What children do comes from the board; what the queue holds from one indexed query, cached, so that a scrape of many
 hosts costs the database little. Without a database the rest is still served.
@@ -8,30 +10,29 @@ import logging
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import msgspec
 import psycopg
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from .board import Cell, State
+from .board import Cell
+from .board_view import SILENCE, children, view
 from .child import Child
 from .database import Session
-from .deadman import now
 from .errors import ConfigError
 from .role import LONGEST_PAUSE
 from .role import run as run_role
 from .statements import load
+from .timer import now
 
 log = logging.getLogger("skipjack.exporter")
 CACHE = 5.0
 """Seconds for which the queue's figures are kept."""
-SILENCE = 10.0
-"""Seconds after which a supervisor whose loop has not turned counts as dead."""
 
 
 class Queue(Collector):
@@ -77,11 +78,12 @@ class Children(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Children by pool (or role) and state."""
         family = GaugeMetricFamily("skipjack_children", "Children of this supervisor.", labels=["pool", "state"])
-        roles = {role: range(slot, slot + 1) for role, slot in self._child.role_slots.items()}
-        for name, slots in (*self._child.pool_slots.items(), *roles.items()):
-            states = Counter(self._child.board.slot(index)[Cell.STATE] for index in slots)
-            for state in State:
-                family.add_metric([name, state.name.lower()], states[state])
+        pools = self._child.config.pools
+        wanted = {name: pools[name].concurrency if name in pools else 0 for name in self._child.pool_slots}
+        slots = self._child.pool_slots | {role: [slot] for role, slot in self._child.role_slots.items()}
+        for name, where in slots.items():
+            for state, count in children(self._child.board, where, wanted.get(name, 1)).items():
+                family.add_metric([name, state], count)
         yield family
 
 
@@ -100,8 +102,10 @@ def handler(child: Child) -> type[BaseHTTPRequestHandler]:
                     turned = time.monotonic() - child.board.slot(0)[Cell.ALIVE] / 1e9
                     body = f"the supervisor's loop turned {turned:.1f} s ago\n"
                     self._answer(200 if turned < SILENCE else 503, body.encode(), "text/plain; charset=utf-8")
+                case "/status":
+                    self._answer(200, msgspec.json.encode(view(child)), "application/json")
                 case _:
-                    self._answer(404, b"/metrics, /healthz\n", "text/plain; charset=utf-8")
+                    self._answer(404, b"/metrics, /healthz, /status\n", "text/plain; charset=utf-8")
 
         def _answer(self, status: int, body: bytes, kind: str) -> None:
             self.send_response(status)

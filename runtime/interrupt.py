@@ -1,8 +1,8 @@
 """Interrupting a handler: an exception in its thread, when its timeout is over or somebody cancels its job.
 
 It comes by a signal, because that ends a sleep, a lock or a read from a socket, too; by one of our own, because a handler
-may use `signal.alarm`. What an exception does not end (C code that holds the GIL, a handler that catches everything) is ended
-by the supervisor: when, stands on the board.
+may use `signal.alarm`. What an exception does not end (C code that holds the GIL, a handler that catches everything), the
+supervisor ends: when, stands on the board.
 """
 
 import asyncio

@@ -106,7 +106,7 @@ class Program:
                 stderr=stderr.write,
                 env=environment,
                 process_group=0,
-                preexec_fn=self._before_exec,
+                preexec_fn=self._before_exec,  # noqa: PLW1509  # see __init__
             )
         except OSError as error:
             raise Unavailable(f"cannot start {self._words[0]}: {error.strerror}") from None
@@ -134,7 +134,8 @@ class Program:
 
 def stdin_of(claim: Claim) -> IO[bytes]:
     """A file in memory with the payload as it is stored, to be read from its beginning."""
-    file = os.fdopen(os.memfd_create("payload"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
+    linux = sys.platform == "linux"
+    file = os.fdopen(os.memfd_create("payload"), "w+b") if linux else tempfile.TemporaryFile()  # noqa: SIM115
     file.write(claim.payload.encode())
     file.seek(0)
     return file

@@ -53,6 +53,18 @@ def _duration(value: object) -> float:
 Seconds = Annotated[float, Parse(_duration)]
 """A float in seconds, written in the file as "30s" or "1h30m"."""
 
+
+def _size(value: object) -> int:
+    units = {"K": 10, "M": 20, "G": 30}
+    written = re.fullmatch(r"([0-9]+)([KMG])(i?B)?", value) if isinstance(value, str) else None
+    if written is None or not int(written[1]):
+        raise ValueError('must be a size such as "512M" or "2G"')
+    return int(written[1]) << units[written[2]]
+
+
+Size = Annotated[int, Parse(_size)]
+"""An int in bytes, written in the file as "512M" or "2G", of 1,024s."""
+
 S = TypeVar("S", bound=Section)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, field
 
 from . import checks, cron, duration
-from .reading import Check, Seconds, Section
+from .reading import Check, Seconds, Section, Size
 
 Name = Annotated[str, checks.length(1, 200)]
 
@@ -105,6 +105,10 @@ class Pool(Section, frozen=True):
     timeout: Annotated[Seconds, Meta(ge=0.001)] | None = None
     """Seconds that one attempt may take."""
     max_attempts: Annotated[int, Meta(ge=1, le=32767)] = 10
+    max_jobs: Annotated[int, Meta(ge=1)] | None = None
+    """Jobs after which a worker is replaced."""
+    max_rss: Size | None = None
+    """Bytes of memory from which on a worker is replaced, between two jobs."""
     backoff: Backoff = Backoff()
     claim: Annotated[int, Meta(ge=1, le=1000)] | Literal["auto"] = 1
     """Jobs taken per claim."""
@@ -128,10 +132,7 @@ class Pool(Section, frozen=True):
                 yield "lease", f'must be at least three heartbeats, "{duration.text(3 * heartbeat)}"'
         match sound:
             case {"handler": None, "command": None}:
-                yield (
-                    "handler",
-                    'is required, or command: handler = "app.jobs:send_email" or command = ["program", "argument"]',
-                )
+                yield "handler", 'is required, or command = ["program", "argument"] in its place'
             case {"handler": str(), "command": tuple()}:
                 yield "command", "stands beside handler; keep one of them"
             case {"command": tuple(), "unavailable": (_, *_)}:

@@ -24,6 +24,7 @@ from .program import Program
 from .queue import Claim, Queue
 from .recovery import Recovery
 from .retry import Outcome
+from .share import Share
 from .timer import now
 
 log = logging.getLogger("skipjack.worker")
@@ -56,6 +57,7 @@ class Worker:
             self._heartbeat.sweep_later,
         )
         self._limit = pool.claim if isinstance(pool.claim, int) else 1
+        self._share = Share(pool, child.cells)
         self._pid = os.getpid()
         self._poll = exclusive_poll(child.pipes[name].read, child.stop.fd)
 
@@ -103,6 +105,7 @@ class Worker:
                 error = self._run(claim)
                 outcomes.append(retry.outcome(claim.id, claim.token, claim.attempt, error, self._work.unavailable))
         self._heartbeat.let_go()
+        self._share.take(len(outcomes))
         return outcomes
 
     def _run(self, claim: Claim) -> BaseException | None:

@@ -22,7 +22,8 @@ from ..runtime.prctl import become_subreaper
 from . import instance
 from .fleet import Fleet
 from .reap import Death, deaths
-from .roles import House, Stage
+from .reload import Reload
+from .roles import REHEARSAL, House, Stage
 from .signals import Wakeup
 
 log = logging.getLogger("skipjack.supervisor")
@@ -41,11 +42,11 @@ class Master:
     """The supervisor of one configuration."""
 
     def __init__(self, config: Config) -> None:
-        self._config = config
         self._lock = instance.lock(config.supervisor.name)
         self._wakeup = Wakeup()
         self._house = House(config)
         self._fleet = Fleet(self._house, self._disown)
+        self._reload = Reload(self._house, self._fleet)
         self._booted = False
         self._exit_code = 0
         self._stop_by: float | None = None
@@ -61,20 +62,19 @@ class Master:
         return self._exit_code
 
     def _boot(self) -> None:
-        setproctitle(f"skipjack: supervisor {self._config.supervisor.name}")
+        setproctitle(f"skipjack: supervisor {self._house.config.supervisor.name}")
         gc.collect()
         become_subreaper()
         gc.freeze()  # else the first collection in a child copies every page it touches
-        log.info("supervisor of %s", self._config.path)
-        for warning in without_effect(self._config):
+        log.info("supervisor of %s", self._house.config.path)
+        for warning in without_effect(self._house.config):
             log.warning("%s", warning)
         self._fleet.start(Stage.BASE, Stage.BOOT)
         self._turn_until(lambda: self._booted or self._stopping())
 
     def _start(self) -> None:
         self._fleet.start(Stage.CARE, Stage.WORK)
-        pools = (f"{name} × {pool.concurrency}" for name, pool in self._config.pools.items())
-        log.info("started: %s", ", ".join(pools) or "no pools")
+        log.info("started: %s", self._pools())
 
     def _stop(self) -> None:
         self._turn_until(lambda: self._fleet.gone(Stage.BOOT) and self._fleet.gone(Stage.WORK))
@@ -104,13 +104,16 @@ class Master:
         now = time.monotonic()
         if sig in (signal.SIGTERM, signal.SIGINT):
             if self._stop_by is None:
-                log.info("%s: stopping; running jobs have %g s", sig.name, self._config.supervisor.grace)
-                self._stop_work(now + self._config.supervisor.grace)
+                log.info("%s: stopping; running jobs have %g s", sig.name, self._house.config.supervisor.grace)
+                self._stop_work(now + self._house.config.supervisor.grace)
             else:
                 log.info("%s again: %g s are left", sig.name, SHORTENED)
                 self._stop_work(min(self._stop_by, now + SHORTENED))
         elif sig is signal.SIGHUP:
-            log.warning("SIGHUP: this version does not reload; restart it to apply a changed file")
+            if self._booted and not self._stopping():
+                self._reload.begin(self._house.config.path)
+            else:
+                log.warning("SIGHUP: no reload while it starts or stops")
         elif sig is signal.SIGQUIT:
             log.info("SIGQUIT: stopping now")
             self._stop_work(now)
@@ -122,15 +125,24 @@ class Master:
 
     def _on_death(self, death: Death) -> None:
         role = self._fleet.pids[death.pid].role
-        boot_over = role.stage is Stage.BOOT and death.code == 0
+        over = role.title == REHEARSAL or (role.title == "boot" and death.code == 0)
         # what a person must mend ends the first start; later the same error is waited out
         fatal = not self._booted and role.title in ("boot", "postgres") and death.code in EXIT_CODES
-        self._fleet.bury(death, final=boot_over or fatal)
-        if boot_over:
+        self._fleet.bury(death, final=over or fatal)
+        if fatal:
+            self._fleet.stop(role.stage, time.monotonic())
+            if not self._stopping():
+                self._exit_code = death.code
+                self._stop_work(time.monotonic())
+        elif over and role.title == "boot":
             self._booted = True
-        if fatal and not self._stopping():
-            self._exit_code = death.code
-            self._stop_work(time.monotonic())
+            self._fleet.stop(Stage.BOOT, time.monotonic())
+        elif over and not self._stopping() and self._reload.rehearsed(death.code):
+            log.info("reloaded: %s", self._pools())
+
+    def _pools(self) -> str:
+        pools = (f"{name} × {pool.concurrency}" for name, pool in self._house.config.pools.items())
+        return ", ".join(pools) or "no pools"
 
     def _disown(self) -> None:
         """In a child: lets go of what is the supervisor's. The lock would be held on by a child that outlives it."""

@@ -3,15 +3,16 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
 from ..runtime import boot, embedded, exporter, listener, reaper, scheduler
-from ..runtime.board import Board, Cell, State
+from ..runtime.board import SLOTS, Board, Cell, State
 from ..runtime.child import Child, Pipe
-from ..runtime.config import Config
+from ..runtime.config import Config, Pool
+from ..runtime.errors import ConfigError
 from ..runtime.incarnation import Incarnation, hostname
 from ..runtime.stop import Stop
 from ..runtime.worker import Worker
@@ -38,6 +39,7 @@ class Stage(IntEnum):
 
 
 STAGES = {"exporter": Stage.BASE, "reaper": Stage.CARE, "boot": Stage.BOOT}
+REHEARSAL = "reload"
 QUIET = ("log_min_messages=fatal", "log_checkpoints=off")
 """The embedded server says what its clients do not hear anyway."""
 
@@ -60,32 +62,60 @@ class Role:
 
 
 class House:
-    """What the children share, made before the first fork: the board with its slots, and the pipes."""
+    """What the children share: the board with its slots, the pipes, and the configuration that new ones get."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
         self.board = Board()
         self.host = hostname()  # once: a host that is renamed must still recognise its workers' tokens
         self.hint = Pipe.make()
-        self.pipes = {name: Pipe.make() for name in config.pools}
+        self.pipes: dict[str, Pipe] = {}
         # slot 0 is the supervisor's; a slot is never reused for another role or pool
         self.role_slots = {title: slot for slot, title in enumerate(("postgres", *SINGLES), 1)}
-        self.pool_slots: dict[str, range] = {}
-        free = len(self.role_slots) + 1
-        for name, pool in config.pools.items():
-            self.pool_slots[name] = range(free, free + pool.concurrency)
-            free += pool.concurrency
+        self.pool_slots: dict[str, list[int]] = {}
+        self._free = len(self.role_slots) + 1
+        self.config = config
+        self.adopt(config)
 
-    def roles(self) -> Iterator[Role]:
-        """Every role that this configuration asks for."""
-        if self.config.database.url == "embedded":
+    def adopt(self, config: Config) -> None:
+        """From now on children are made for `config`, which `check` has accepted."""
+        self.config = config
+        for name, pool in config.pools.items():
+            self.pipes.setdefault(name, Pipe.make())
+            slots = self.pool_slots.setdefault(name, [])
+            more = range(self._free, self._free + max(0, room(pool) - len(slots)))
+            slots += more
+            self._free += len(more)
+
+    def check(self, config: Config) -> None:
+        """Whether a reload can lead from the present configuration to `config`. Raises ConfigError if it cannot."""
+        present = self.config
+        fixed = (
+            ("database", present.database, config.database),
+            ("supervisor.name", present.supervisor.name, config.supervisor.name),
+            ("supervisor.app", present.supervisor.app, config.supervisor.app),
+        )
+        problems = [f"{key} has changed, which takes a restart" for key, before, after in fixed if before != after]
+        more = (room(pool) - len(self.pool_slots.get(name, ())) for name, pool in config.pools.items())
+        if self._free + sum(max(0, slots) for slots in more) > SLOTS:
+            problems.append("the board has no room for so many new pools, which takes a restart")
+        if problems:
+            raise ConfigError(*problems)
+
+    def singles(self, stages: Collection[Stage]) -> Iterator[Role]:
+        """The roles of `stages` of which there is one each."""
+        if self.config.database.url == "embedded" and Stage.BASE in stages:
             yield self._postgres()
-        patience = self.config.supervisor.boot_deadline
         for title, run in SINGLES.items():
-            yield self._role(title, self.role_slots[title], STAGES.get(title, Stage.WORK), run, patience)
-        for name, slots in self.pool_slots.items():
-            for slot in slots:
-                yield self._role(f"worker {name}", slot, Stage.WORK, partial(work, name=name), patience, name)
+            if STAGES.get(title, Stage.WORK) in stages:
+                yield self._role(title, self.role_slots[title], STAGES.get(title, Stage.WORK), run)
+
+    def worker(self, name: str, slot: int) -> Role:
+        """A worker of the pool `name`."""
+        return self._role(f"worker {name}", slot, Stage.WORK, partial(work, name=name), pool=name)
+
+    def rehearsal(self, config: Config) -> Role:
+        """Tries whether `config` would work; ends with exit code 0 if so."""
+        return self._role(REHEARSAL, self.role_slots["boot"], Stage.BOOT, boot.rehearse, config=config)
 
     def _postgres(self) -> Role:
         directory = self.config.database.directory
@@ -114,15 +144,16 @@ class House:
         slot: int,
         stage: Stage,
         run: Callable[[Child], None],
-        deadline: float,
         pool: str | None = None,
+        config: Config | None = None,
     ) -> Role:
         cells = self.board.slot(slot)
+        config = config or self.config
 
         def begin() -> Callable[[], object]:
             sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what a job prints outlives its worker
             child = Child(
-                self.config,
+                config,
                 self.board,
                 cells,
                 Incarnation(self.host, os.getpid(), cells[Cell.NONCE]),
@@ -136,7 +167,13 @@ class House:
             child.state(State.BOOTING)
             return partial(run, child)
 
+        deadline = config.supervisor.boot_deadline
         return Role(title, slot, stage, begin, lambda _: cells[Cell.STATE] >= State.IDLE, deadline, pool)
+
+
+def room(pool: Pool) -> int:
+    """Slots for a pool: at a reload all its workers may still be in their last jobs while the new ones are there."""
+    return 2 * pool.concurrency + 1
 
 
 def work(child: Child, name: str) -> None:

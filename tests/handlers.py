@@ -183,3 +183,11 @@ async def lasts_async(job: Job) -> None:
 async def blocks_async() -> None:
     """What an async handler should not do."""
     time.sleep(1000)
+
+
+KEPT = []
+
+
+def grows(job: Job) -> None:
+    """Leaks memory."""
+    KEPT.append(b"x" * job.payload["bytes"])

@@ -390,7 +390,11 @@ def test_due_descends_once_for_each_type(queue: Queue) -> None:
 def test_figures_are_read_from_the_partial_indexes(queue: Queue, statement: str) -> None:
     rows, plan = queue.run(statement, {})
     assert len(rows) == queue.full
-    assert {"job_dead", "job_ready", "job_running"} <= set(plan.indexes()) <= {"job_dead", "job_ready", "job_retry", "job_running"}, plan
+    assert (
+        {"job_dead", "job_ready", "job_running"}
+        <= set(plan.indexes())
+        <= {"job_dead", "job_ready", "job_retry", "job_running"}
+    ), plan
     assert not any(scan["Filter"] for scan in plan.scans()), plan
     (ready,) = [scan for scan in plan.scans() if scan["Index Name"] == "job_ready"]
     assert ready.kind == "Index Only Scan", plan
