@@ -1,22 +1,30 @@
--- One row a type: jobs that can run now, that wait for their time, that run, that failed or died; age of the oldest that
--- could run; whether any supervisor has announced a pool for it.
--- Plan: an Index Only Scan of job_ready, Index Scans of job_running and job_dead; `done` rows are not touched.
-SELECT coalesce(c.type, t.type) AS type,
-       coalesce(c.due, 0) AS due, coalesce(c.later, 0) AS later, coalesce(c.running, 0) AS running,
-       coalesce(c.failed, 0) AS failed, coalesce(c.dead, 0) AS dead,
-       extract(epoch FROM now() - c.oldest)::double precision AS oldest_seconds,
-       t.type IS NOT NULL AS served
-  FROM (SELECT type, sum(due)::bigint AS due, sum(later)::bigint AS later, sum(running)::bigint AS running,
-               sum(failed)::bigint AS failed, sum(dead)::bigint AS dead, min(oldest) AS oldest
-          FROM (SELECT type, count(*) FILTER (WHERE run_at <= now()), count(*) FILTER (WHERE run_at > now()), 0, 0, 0,
-                       min(run_at) FILTER (WHERE run_at <= now())
-                  FROM skipjack.job WHERE status = 'ready' GROUP BY type
-                 UNION ALL
-                SELECT type, 0, 0, count(*), 0, 0, NULL FROM skipjack.job WHERE status = 'running' GROUP BY type
-                 UNION ALL
-                SELECT type, 0, 0, 0, count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'dead'), NULL
-                  FROM skipjack.job WHERE status IN ('failed', 'dead') GROUP BY type)
-               AS counted (type, due, later, running, failed, dead, oldest)
-         GROUP BY type) AS c
-  FULL JOIN skipjack.job_type AS t ON t.type = c.type
- ORDER BY 1
+-- One row a type: jobs that can run now, that wait for their time, that run, that failed or died; of those that wait, how
+-- many for another attempt; age of the oldest that could run; whether it is paused, and whether any supervisor has
+-- announced a pool for it.
+-- Plan: Index Only Scans of job_ready and job_retry, Index Scans of job_running and job_dead, each in its order; `done`
+-- rows are not touched.
+SELECT type,
+       sum(due)::bigint AS due, sum(later)::bigint AS later, sum(retries)::bigint AS retries,
+       sum(running)::bigint AS running, sum(failed)::bigint AS failed, sum(dead)::bigint AS dead,
+       extract(epoch FROM now() - min(oldest))::double precision AS oldest_seconds,
+       bool_or(paused) AS paused, bool_or(served) AS served
+  FROM (SELECT type, count(*) FILTER (WHERE run_at <= now()), count(*) FILTER (WHERE run_at > now()), 0, 0, 0, 0,
+               min(run_at) FILTER (WHERE run_at <= now()), false, false
+          FROM skipjack.job WHERE status = 'ready' GROUP BY type
+         UNION ALL
+        SELECT type, 0, 0, count(*), 0, 0, 0, NULL, false, false
+          FROM skipjack.job WHERE status = 'ready' AND attempts > 0 GROUP BY type
+         UNION ALL
+        SELECT type, 0, 0, 0, count(*), 0, 0, NULL, false, false
+          FROM skipjack.job WHERE status = 'running' GROUP BY type
+         UNION ALL
+        SELECT type, 0, 0, 0, 0, count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'dead'),
+               NULL, false, false
+          FROM skipjack.job WHERE status IN ('failed', 'dead') GROUP BY type
+         UNION ALL
+        SELECT type, 0, 0, 0, 0, 0, 0, NULL, true, false FROM skipjack.paused_type
+         UNION ALL
+        SELECT type, 0, 0, 0, 0, 0, 0, NULL, false, true FROM skipjack.job_type)
+       AS counted (type, due, later, retries, running, failed, dead, oldest, paused, served)
+ GROUP BY type
+ ORDER BY type

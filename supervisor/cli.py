@@ -7,17 +7,14 @@ person can mend is one line on stderr.
 import io
 import os
 import sys
-from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
 import click
 import psycopg
 
-from ..runtime import boot, config, cron, database, duration, logs, migrate
+from ..runtime import config, database, logs, migrate
 from ..runtime.errors import ConfigError, DatabaseError, SkipjackError
-from ..runtime.slots import Timing
-from . import jobs, schedules, show
+from . import check, completion, dead, init, jobs, operate, pausing, schedules, status
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,7 +22,11 @@ from . import jobs, schedules, show
 @click.version_option(package_name="skipjack")
 @click.pass_context
 def command(context: click.Context, file: Path | None) -> None:
-    """Background jobs on PostgreSQL, run by one binary per host."""
+    """Background jobs on PostgreSQL, run by one binary per host.
+
+    \b
+    Example: skipjack init myapp
+    """
     context.obj = file
 
 
@@ -47,50 +48,6 @@ def run(given: Path | None, file: Path | None) -> None:
     sys.exit(Master(found).run())
 
 
-@command.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
-@click.pass_obj
-def check(given: Path | None, as_json: bool) -> None:
-    """Read the configuration, load every handler, and say what would run.
-
-    \b
-    Example: skipjack -c /etc/skipjack.toml check
-    """
-    found = config.resolve(given)
-    boot.load_handlers(found)
-    pools = [
-        {
-            "type": name,
-            "handler": pool.handler,
-            "concurrency": pool.concurrency,
-            "lease": duration.text(pool.lease),
-            "max_attempts": pool.max_attempts,
-        }
-        for name, pool in found.pools.items()
-    ]
-    slots = [
-        {"schedule": name, "job": schedule.job, "next_slots": upcoming(schedule)}
-        for name, schedule in found.schedules.items()
-    ]
-    warnings = list(config.without_effect(found))
-    if as_json:
-        show.as_json({"file": str(found.path), "pools": pools, "schedules": slots, "warnings": warnings})
-    else:
-        print(found.path)
-        show.table(pools, "no pools: this configuration runs nothing")
-        for slot in slots:
-            print(f"schedule {slot['schedule']} ({slot['job']}): {', '.join(map(str, slot['next_slots']))}")
-        for warning in warnings:
-            print(f"warning: {warning}")
-
-
-def upcoming(schedule: config.Schedule) -> list[str]:
-    """The next five slots, in the schedule's zone, by this host's clock."""
-    timing = Timing(schedule.cron, schedule.every, schedule.timezone)
-    slots = islice(timing.after(datetime.now(UTC)), 5)
-    return [slot.astimezone(cron.zone(schedule.timezone)).isoformat() for slot in slots]
-
-
 @command.command("migrate")
 @click.option("--dry-run", is_flag=True, help="Print the SQL that would be run.")
 @click.pass_obj
@@ -110,7 +67,17 @@ def migrate_command(given: Path | None, dry_run: bool) -> None:
         print("-- nothing to do" if dry_run else f"schema {schema} is up to date")
 
 
-for subcommand in (*jobs.COMMANDS, *schedules.COMMANDS):
+for subcommand in (
+    *check.COMMANDS,
+    *init.COMMANDS,
+    *completion.COMMANDS,
+    *jobs.COMMANDS,
+    *status.COMMANDS,
+    *operate.COMMANDS,
+    *dead.COMMANDS,
+    *pausing.COMMANDS,
+    *schedules.COMMANDS,
+):
     command.add_command(subcommand)
 
 

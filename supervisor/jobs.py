@@ -1,6 +1,7 @@
 """Commands that look at jobs or add one. Each asks the database once and does not wait for it."""
 
 import json
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,49 +12,89 @@ import psycopg
 from ..runtime import client, config, database
 from ..runtime.errors import DatabaseError, SkipjackError
 from ..runtime.statements import load
-from . import show
+from . import bulk, show
+from .completion import complete_types
+from .filters import Filters, filters
 
 Given = Path | None
+STATUSES = ("ready", "running", "done", "failed", "dead")
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
 
 
-def connected(given: Given) -> tuple[database.Connection, str]:
-    """A connection and the schema, of the configuration that applies. Raises SkipjackError."""
+def connected(given: Given, *, deadline: float = 30.0) -> tuple[database.Connection, str]:
+    """A connection and the schema, of the configuration that applies; `deadline` is in seconds. Raises SkipjackError."""
     found = config.resolve(given)
-    return database.connect_once(found.database, "command"), found.database.schema
+    return database.connect_once(found.database, "command", deadline=deadline), found.database.schema
+
+
+def fetch(connection: database.Connection, schema: str, statement: str, params: dict[str, object]) -> list[dict[str, Any]]:
+    """The rows of `sql/STATEMENT.sql`. Raises DatabaseError where the schema does not fit, psycopg.Error."""
+    try:
+        cursor = connection.cursor(row_factory=psycopg.rows.dict_row)
+        return cursor.execute(load(statement, schema), params).fetchall()
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName):
+        raise DatabaseError(f"schema {schema} is missing or older than this program: run `skipjack migrate`") from None
+
+
+def counted(jobs: int) -> str:
+    """ "1 job", "12,345 jobs"."""
+    return f"{jobs:,} job{'' if jobs == 1 else 's'}"
 
 
 def ask(given: Given, statement: str, params: dict[str, object]) -> list[dict[str, Any]]:
-    """The rows of `sql/STATEMENT.sql`. Raises SkipjackError."""
+    """The rows of `sql/STATEMENT.sql`, on a connection of its own. Raises SkipjackError."""
     connection, schema = connected(given)
     with connection:
-        try:
-            cursor = connection.cursor(row_factory=psycopg.rows.dict_row)
-            return cursor.execute(load(statement, schema), params).fetchall()
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            raise DatabaseError(f"no schema {schema} in this database: run `skipjack migrate`") from None
+        return fetch(connection, schema, statement, params)
 
 
 @click.command()
-@click.argument("type")
-@click.argument("payload", default="{}")
+@click.argument("type", shell_complete=complete_types)
+@click.argument("payload", required=False)
 @click.option("--key", help="Idempotency key: a second job of this type with it changes nothing.")
-@click.option("--delay", default="0s", show_default=True, help='Time until it may run, such as "5m".')
+@click.option("--delay", help='Time until it may run, such as "5m".')
 @click.option("--max-attempts", type=int, help="Instead of the pool's.")
+@click.option("--atomic", is_flag=True, help="With -: all lines or none.")
 @json_option
 @click.pass_obj
 def enqueue(
-    given: Given, type: str, payload: str, key: str | None, delay: str, max_attempts: int | None, as_json: bool
+    given: Given,
+    type: str,
+    payload: str | None,
+    key: str | None,
+    delay: str | None,
+    max_attempts: int | None,
+    atomic: bool,
+    as_json: bool,
 ) -> None:
-    """Add a job. PAYLOAD is JSON.
+    """Add a job; PAYLOAD is JSON. With - for TYPE: many jobs, from JSON lines on stdin.
+
+    Each line is an object with type and, if need be, payload, key, delay and max_attempts. They are stored a thousand at a
+    time; a bad line is told and stops no good one.
 
     \b
-    Example: skipjack enqueue email '{"to": "a@example.com"}' --key welcome-42 --delay 5m
+    Examples: skipjack enqueue email '{"to": "a@example.com"}' --key welcome-42 --delay 5m
+              skipjack enqueue - < jobs.jsonl
+              echo '{"type": "email", "payload": {"to": "a@example.com"}}' | skipjack enqueue -
     """
+    single = (payload, key, delay, max_attempts)
+    if type == "-":
+        if any(value is not None for value in single):
+            raise click.UsageError("with - the lines say it all: no PAYLOAD, --key, --delay or --max-attempts.")
+        enqueue_lines(given, atomic, as_json)
+        return
+    if atomic:
+        raise click.UsageError("--atomic is for many jobs: enqueue -")
     connection, schema = connected(given)
     with connection:
         added = client.enqueue(
-            connection, type, client.Json(payload), key=key, delay=delay, max_attempts=max_attempts, schema=schema
+            connection,
+            type,
+            client.Json("{}" if payload is None else payload),
+            key=key,
+            delay=0.0 if delay is None else delay,
+            max_attempts=max_attempts,
+            schema=schema,
         )
     if as_json:
         show.as_json(added._asdict())
@@ -61,37 +102,36 @@ def enqueue(
         print(f"job {added.id}" + ("" if added.is_new else " has this key already"))
 
 
-@click.command()
-@json_option
-@click.pass_obj
-def status(given: Given, as_json: bool) -> None:
-    """Show each job type: what waits, runs, failed and died.
-
-    \b
-    Example: skipjack status
-    """
-    rows = ask(given, "status", {})
+def enqueue_lines(given: Given, atomic: bool, as_json: bool) -> None:
+    """Jobs from stdin. Raises SkipjackError; exits with 1 if any line was refused."""
+    connection, schema = connected(given)
+    with connection:
+        done = bulk.Import(connection, schema)
+        done.run(sys.stdin.buffer, atomic=atomic)
+    if done.refused > bulk.TOLD:
+        print(f"skipjack: and {done.refused - bulk.TOLD:,} more", file=sys.stderr)
     if as_json:
-        show.as_json(rows)
+        show.as_json({"enqueued": done.enqueued, "existing": done.existing, "refused": done.refused})
     else:
-        show.table(rows, "no jobs and no pools yet")
-        if unserved := [row["type"] for row in rows if not row["served"]]:
-            print(f"unserved: no supervisor has announced a pool for {', '.join(unserved)}")
+        had_key = f", {done.existing:,} had their key already" if done.existing else ""
+        refused = f", {done.refused:,} refused" if done.refused else ""
+        print(f"enqueued {counted(done.enqueued)}{had_key}{refused}")
+    if done.refused:
+        sys.exit(SkipjackError.exit_code)
 
 
 @click.command("jobs")
-@click.option("--type", help="Only of this type.")
-@click.option("--status", "state", type=click.Choice(["ready", "running", "done", "failed", "dead"]), help="Only these.")
+@filters(*STATUSES)
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
 @json_option
 @click.pass_obj
-def jobs_command(given: Given, type: str | None, state: str | None, limit: int, as_json: bool) -> None:
+def jobs_command(given: Given, chosen: Filters, limit: int, as_json: bool) -> None:
     """List jobs, the newest first.
 
     \b
     Example: skipjack jobs --status dead --limit 50
     """
-    rows = ask(given, "jobs", {"type": type and client.text("type", type), "status": state, "limit": limit})
+    rows = ask(given, "jobs", chosen.params(STATUSES) | {"limit": limit})
     if as_json:
         show.as_json(rows)
     else:
@@ -121,4 +161,4 @@ def job(given: Given, id: int, as_json: bool) -> None:
         show.card(row)
 
 
-COMMANDS = (enqueue, status, jobs_command, job)
+COMMANDS = (enqueue, jobs_command, job)

@@ -10,6 +10,7 @@ from ..runtime import config, cron, duration
 from ..runtime.errors import SkipjackError
 from ..runtime.slots import Timing
 from . import show
+from .completion import complete_schedules
 from .jobs import Given, ask, json_option
 
 
@@ -80,7 +81,7 @@ def change(given: Given, statement: str, name: str) -> list[dict[str, Any]]:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_schedules)
 @json_option
 @click.pass_obj
 def fire(given: Given, name: str, as_json: bool) -> None:
@@ -96,30 +97,4 @@ def fire(given: Given, name: str, as_json: bool) -> None:
         print(f"job {row['id']}")
 
 
-@click.command()
-@click.option("--schedule", "name", required=True, help="Its name.")
-@click.pass_obj
-def pause(given: Given, name: str) -> None:
-    """Stop a schedule on all hosts, until it is resumed.
-
-    \b
-    Example: skipjack pause --schedule nightly-report
-    """
-    change(given, "pause_schedule", name)
-    print(f"schedule {name} is paused")
-
-
-@click.command()
-@click.option("--schedule", "name", required=True, help="Its name.")
-@click.pass_obj
-def resume(given: Given, name: str) -> None:
-    """Let a paused or broken schedule go on, at its next slot.
-
-    \b
-    Example: skipjack resume --schedule nightly-report
-    """
-    change(given, "resume_schedule", name)
-    print(f"schedule {name} goes on")
-
-
-COMMANDS = (schedules_command, fire, pause, resume)
+COMMANDS = (schedules_command, fire)

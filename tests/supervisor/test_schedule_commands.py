@@ -1,8 +1,9 @@
-"""Commands about schedules, as a person types them."""
+"""Commands about schedules, and pausing, as a person types them."""
 
 import json
 from collections.abc import Callable
 
+import pytest
 from harness import Jobs, Supervisor, eventually
 
 Supervise = Callable[..., Supervisor]
@@ -40,6 +41,45 @@ def test_a_schedule_is_shown_fired_paused_and_resumed(supervise: Supervise, jobs
     assert s.command("resume", "--schedule", "nightly").returncode == 0
     assert shown()["state"] == "active"
     assert s.stop() == 0
+
+
+def test_a_paused_type_starts_nothing_until_it_is_resumed(supervise: Supervise, jobs: Jobs) -> None:
+    s = supervise('[pool.work]\nhandler = "handlers:until_file"\nconcurrency = 2\n[pool.other]\nhandler = "handlers:work"\n')
+    file = s.folder / "go on"
+    payload = json.dumps({"path": str(file)})
+    s.start().started()
+    jobs.add("work", payload)
+    eventually(lambda: len(s.noted("start")) == 1)
+    assert s.command("pause", "work").stdout == "type work is paused\n"
+    jobs.add("work", payload, count=20)
+    file.touch()
+    eventually(lambda: jobs.counts() == {"ready": 20, "done": 1})  # what runs goes on, and its settle claims nothing
+    for done in (2, 3):
+        jobs.add("other")  # the look that finds it has looked at the paused type, too
+        eventually(lambda done=done: jobs.counts() == {"ready": 20, "done": done})
+    resumed = s.command("resume", "work", "sms")
+    assert (resumed.returncode, resumed.stdout) == (1, "type work goes on\n")
+    assert resumed.stderr == "skipjack: type sms: is not paused\n"
+    eventually(lambda: jobs.counts() == {"done": 23})
+    assert s.stop() == 0
+
+
+def test_pausing_a_type_that_nobody_knows_is_noted(supervise: Supervise, jobs: Jobs) -> None:
+    s = supervise(FILE)
+    jobs.add("email")
+    paused = s.command("pause", "email", "emial")
+    assert (paused.returncode, paused.stdout) == (0, "type email is paused\ntype emial is paused\n")
+    assert paused.stderr == "skipjack: note: no job and no pool of type emial is known yet\n"
+    assert s.command("pause", "email").returncode == 0, "twice is once"
+    assert jobs.sql("SELECT type FROM skipjack.paused_type ORDER BY type") == [{"type": "email"}, {"type": "emial"}]
+
+
+@pytest.mark.parametrize("args", [(), ("work", "--schedule", "nightly")])
+def test_either_types_or_a_schedule(supervise: Supervise, args: tuple[str, ...]) -> None:
+    for command in ("pause", "resume"):
+        done = supervise(FILE, conninfo="host=/nowhere").command(command, *args)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "either types or --schedule" in done.stderr
 
 
 def test_check_prints_the_next_five_slots(supervise: Supervise) -> None:

@@ -1,0 +1,124 @@
+"""What `skipjack status --watch` shows of each job type: the database's figures and this host's board, merged. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..runtime import duration
+from ..runtime.board_view import Pool, Running, View
+
+
+class Queued(NamedTuple):
+    """One type in the database: the columns of `sql/status.sql`."""
+
+    type: str
+    due: int
+    later: int
+    retries: int
+    running: int
+    failed: int
+    dead: int
+    oldest_seconds: float | None
+    paused: bool
+    served: bool
+
+
+class Ended(NamedTuple):
+    """A job that failed or died: the columns of `sql/newest_dead.sql`."""
+
+    id: int
+    type: str
+    status: str
+    error: str | None
+
+
+class Line(NamedTuple):
+    """One type as it is shown; None where that side does not know it."""
+
+    type: str
+    queued: Queued | None
+    pool: Pool | None
+    rate: float | None
+    """Jobs done per second on this host."""
+    missing: int = 0
+    """Workers of this host that ought to have a process and have none."""
+
+    @property
+    def flags(self) -> str:
+        """What a person should know of it, in words."""
+        children = self.pool.children if self.pool else {}
+        said = (
+            ("paused", self.queued is not None and self.queued.paused),
+            ("unserved", self.pool is None and self.queued is not None and not self.queued.served),
+            (f"{children.get('booting')} booting", children.get("booting")),
+            (f"{self.missing} down", self.missing),
+        )
+        return ", ".join(word for word, holds in said if holds)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it has nothing that waits, runs or wants attention."""
+        waits = self.queued is not None and (self.queued.due or self.queued.running or self.queued.retries)
+        return not (waits or self.flags or (self.pool and self.pool.children.get("busy")))
+
+
+def merge(queued: Sequence[Queued], view: View | None, rates: Mapping[str, float]) -> list[Line]:
+    """A line for each type that either side knows, by name."""
+    rows = {row.type: row for row in queued}
+    pools = view.pools if view else {}
+    # at its start and its stop a supervisor has none, and that is as it should be
+    missing = {type: pool.children.get("empty", 0) for type, pool in pools.items()} if view and view.state == "up" else {}
+    return [
+        Line(type, rows.get(type), pools.get(type), rates.get(type), missing.get(type, 0))
+        for type in sorted(rows.keys() | pools.keys())
+    ]
+
+
+def rates(before: View | None, after: View, seconds: float) -> dict[str, float]:
+    """Jobs done per second by pool, between two looks; none for a supervisor or a pool that was not there before."""
+    if before is None or before.pid != after.pid:
+        return {}
+    return {
+        name: (pool.done - before.pools[name].done) / seconds for name, pool in after.pools.items() if name in before.pools
+    }
+
+
+def longest_first(view: View | None) -> list[tuple[str, Running]]:
+    """(type, job) of what runs on this host; last what has ended and is not settled."""
+    pools = view.pools if view else {}
+    found = [(type, running) for type, pool in pools.items() for running in pool.running]
+    return sorted(found, key=lambda each: (-(each[1].seconds if each[1].seconds is not None else -1), each[1].job))
+
+
+def most_telling(lines: Sequence[Line], room: int) -> list[Line]:
+    """At most `room` lines, still by name: where not all fit, quiet ones go first."""
+    return sorted(sorted(lines, key=lambda line: (line.quiet, line.type))[: max(0, room)])
+
+
+def bar(busy: int, of: int, room: int, cells: str) -> str:
+    """`busy` of `of` in at most `room` characters: full only if all are busy, empty only if none is.
+
+    `cells` are the characters for busy and idle.
+    """
+    length = min(of, room)
+    full = min(max(busy * length // of, busy > 0), length - (busy < of)) if length > 1 else int(busy == of)
+    return cells[0] * full + cells[1] * (length - full)
+
+
+def number(value: int) -> str:
+    """Exact up to seven digits, then in millions or billions."""
+    if value < 10_000_000:
+        return f"{value:,}"
+    return f"{value / 1e6:.1f}M" if value < 999_950_000 else f"{value / 1e9:.1f}G"
+
+
+def rate(value: float | None) -> str:
+    """Jobs per second, with a decimal below a hundred."""
+    return "-" if value is None else f"{value:.1f}" if value < 99.95 else number(round(value))
+
+
+def age(seconds: float | None) -> str:
+    """`seconds` in its two largest units, rounded down."""
+    if seconds is None:
+        return "-"
+    unit = 1 if seconds < 3600 else 60 if seconds < 86_400 else 3600
+    return duration.text(seconds // unit * unit)
