@@ -54,6 +54,14 @@ class Cell(IntEnum):
     """When the supervisor is to end this worker, because its handler did not end by itself; 0 for never."""
     SPENT = 28
     """1 when this worker has had its share of jobs or memory, and is to be replaced."""
+    DEGRADED = 29
+    """1 while who is here keeps crashing before it is ready; written by the supervisor."""
+    STANDING = 30
+    """In the supervisor's slot: how it stands."""
+    RELOADED = 31
+    """In the supervisor's slot: reloads carried out."""
+    REFUSED = 32
+    """In the supervisor's slot: reloads refused."""
 
 
 class State(IntEnum):
@@ -63,6 +71,16 @@ class State(IntEnum):
     BOOTING = 1
     IDLE = 2
     BUSY = 3
+
+
+class Standing(IntEnum):
+    """What STANDING says."""
+
+    STARTING = 0
+    """Not everything that is wanted has been ready yet."""
+    UP = 1
+    RELOADING = 2
+    STOPPING = 3
 
 
 OUTCOMES = {

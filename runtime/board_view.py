@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from .board import Board, Cell, State
+from .board import Board, Cell, Standing, State
 from .child import Child
 from .timer import now
 
@@ -36,6 +36,8 @@ class Pool(msgspec.Struct, frozen=True):
     dead: int
     returned: int
     running: tuple[Running, ...]
+    degraded: int = 0
+    """How many keep crashing before they are ready."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -44,33 +46,39 @@ class View(msgspec.Struct, frozen=True):
     name: str
     pid: int
     state: str
-    """starting, up or stopping."""
+    """starting, up, reloading or stopping."""
     turned: float
     """Seconds since its loop turned; it does so every second."""
     roles: dict[str, str]
-    """State by role."""
+    """State by role; degraded where it keeps crashing before it is ready."""
     pools: dict[str, Pool]
+    reloaded: int = 0
+    """Reloads carried out."""
+    refused: int = 0
+    """Reloads refused."""
 
 
 def view(child: Child) -> View:
     """The view of the supervisor that `child` is a child of."""
     board = child.board
+    supervisor = board.slot(0)
     roles = {
-        role: state(board, slot)
+        role: "degraded" if board.slot(slot)[Cell.DEGRADED] else state(board, slot)
         for role, slot in child.role_slots.items()
         if role != "postgres" or child.config.database.url == "embedded"
     }
-    if board.slot(child.role_slots["listener"])[Cell.STOP]:
-        now_is = "stopping"
-    else:
-        now_is = "starting" if roles["boot"] != "empty" or roles["listener"] == "empty" else "up"
+    standing = Standing(supervisor[Cell.STANDING])
+    if standing is Standing.STARTING and roles["boot"] == "empty" != roles["listener"]:
+        standing = Standing.UP  # as good as: for the supervisor the last of all must be ready
     return View(
         name=child.config.supervisor.name,
         pid=os.getppid(),
-        state=now_is,
-        turned=time.monotonic() - board.slot(0)[Cell.ALIVE] / 1e9,
+        state=standing.name.lower(),
+        turned=time.monotonic() - supervisor[Cell.ALIVE] / 1e9,
         roles=roles,
         pools=dict(pools(child)),
+        reloaded=supervisor[Cell.RELOADED],
+        refused=supervisor[Cell.REFUSED],
     )
 
 
@@ -107,6 +115,7 @@ def pool(board: Board, slots: Sequence[int], wanted: int) -> Pool:
         dead=sum(each[Cell.DEAD] for each in cells),
         returned=sum(each[Cell.RETURNED] for each in cells),
         running=tuple(running for each in cells if (running := job_of(each)) is not None),
+        degraded=sum(each[Cell.DEGRADED] for each in cells),
     )
 
 

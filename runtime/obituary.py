@@ -5,6 +5,7 @@ lie on the board, so that nothing is lost while the reaper or the database is aw
 a release touches only rows that still carry the incarnation.
 """
 
+import os
 import signal
 from collections import deque
 from collections.abc import Iterator
@@ -20,6 +21,14 @@ OFFSET = 1 << 16  # keeps a negative exit code in an unsigned cell
 
 LEASE_LOST = 70
 """Exit code of a worker that stopped its handler because the lease was gone."""
+MEANINGS = {
+    1: "an unexpected error",
+    2: "the configuration is wrong",
+    3: "the database refuses",
+    4: "a handler does not load",
+    **{getattr(os, name): name for name in dir(os) if name.startswith("EX_") and name != "EX_OK"},
+}
+"""Exit codes of our children: our own ones, and those of sysexits.h, with which a handler may end its worker."""
 
 
 class Why(IntEnum):
@@ -35,6 +44,8 @@ class Why(IntEnum):
     """The dead-man's timer ended it, because the lease could not be renewed for want of a database."""
     OVERDUE = 5
     """The supervisor ended it, because its handler went on after its timeout, or after it was cancelled. Charged."""
+    OOM = 6
+    """The kernel killed it for want of memory. Charged: the job may be the cause."""
 
 
 class Obituary(NamedTuple):
@@ -54,7 +65,7 @@ class Obituary(NamedTuple):
     def outcome(self) -> str:
         """The outcome for the job that ran; see skipjack.leave() in the migration."""
         match self.why:
-            case Why.CRASH | Why.EXPIRED:
+            case Why.CRASH | Why.EXPIRED | Why.OOM:
                 return "lost"
             case Why.OVERDUE:
                 return "retry"
@@ -63,8 +74,8 @@ class Obituary(NamedTuple):
     def cause(self, incarnation: Incarnation) -> str:
         """One line for `last_error`."""
         match self.why:
-            case Why.CRASH:
-                return f"worker {incarnation.host}:{incarnation.pid} {worker_exit(self.exit)} while this job ran"
+            case Why.CRASH | Why.OOM:
+                return f"worker {incarnation.host}:{incarnation.pid} {death_words(self.exit, self.why)} while this job ran"
             case Why.SHUTDOWN:
                 return "cut off by a shutdown when the grace period was over"
             case Why.EXPIRED:
@@ -75,9 +86,13 @@ class Obituary(NamedTuple):
                 return "went on after its timeout (or its cancellation) and was killed; all stacks are in its worker's log"
 
 
-def worker_exit(code: int) -> str:
-    """The exit code of a worker, in words."""
-    return "stopped its handler, whose lease was lost" if code == LEASE_LOST else exit_words(code)
+def death_words(code: int, why: Why) -> str:
+    """The end of one of our children, in words."""
+    if why is Why.OOM:
+        return "was killed by the kernel for want of memory (OOM)"
+    if code == LEASE_LOST:
+        return "stopped its handler, whose lease was lost"
+    return f"{exit_words(code)} ({MEANINGS[code]})" if code in MEANINGS else exit_words(code)
 
 
 def exit_words(code: int) -> str:

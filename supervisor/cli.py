@@ -14,7 +14,7 @@ import psycopg
 
 from ..runtime import config, database, logs, migrate
 from ..runtime.errors import ConfigError, DatabaseError, SkipjackError
-from . import check, completion, dead, init, jobs, operate, pausing, schedules, status
+from . import check, completion, dead, init, jobs, operate, pausing, reloading, schedules, status
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -76,6 +76,7 @@ for subcommand in (
     *operate.COMMANDS,
     *dead.COMMANDS,
     *pausing.COMMANDS,
+    *reloading.COMMANDS,
     *schedules.COMMANDS,
 ):
     command.add_command(subcommand)

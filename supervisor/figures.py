@@ -51,6 +51,7 @@ class Line(NamedTuple):
             ("unserved", self.pool is None and self.queued is not None and not self.queued.served),
             (f"{children.get('booting')} booting", children.get("booting")),
             (f"{self.missing} down", self.missing),
+            ("degraded", self.pool is not None and self.pool.degraded),
         )
         return ", ".join(word for word, holds in said if holds)
 

@@ -20,6 +20,7 @@ from ..runtime.config import Config, without_effect
 from ..runtime.errors import ConfigError, DatabaseError, HandlerError
 from ..runtime.prctl import become_subreaper
 from . import instance
+from .bulletin import Bulletin
 from .fleet import Fleet
 from .reap import Death, deaths
 from .reload import Reload
@@ -43,10 +44,13 @@ class Master:
 
     def __init__(self, config: Config) -> None:
         self._lock = instance.lock(config.supervisor.name)
+        # before the environment loses a variable: the title lies where the kernel has put arguments and environment
+        setproctitle(instance.TITLE + config.supervisor.name)
         self._wakeup = Wakeup()
         self._house = House(config)
         self._fleet = Fleet(self._house, self._disown)
         self._reload = Reload(self._house, self._fleet)
+        self._bulletin = Bulletin(self._house, self._fleet)
         self._booted = False
         self._exit_code = 0
         self._stop_by: float | None = None
@@ -62,7 +66,6 @@ class Master:
         return self._exit_code
 
     def _boot(self) -> None:
-        setproctitle(f"skipjack: supervisor {self._house.config.supervisor.name}")
         gc.collect()
         become_subreaper()
         gc.freeze()  # else the first collection in a child copies every page it touches
@@ -87,7 +90,7 @@ class Master:
 
     def _turn_until(self, over: Callable[[], bool]) -> None:
         while not over():
-            signals = self._wakeup.wait(self._fleet.next_due())
+            signals = self._wakeup.wait(min(self._fleet.next_due(), self._bulletin.next_due()))
             for sig in signals:
                 self._on_signal(sig)
             for death in deaths(self._fleet.pids):
@@ -95,6 +98,7 @@ class Master:
             if signal.SIGCHLD in signals:  # with a parent's death comes its orphan
                 orphans.end_marked(self._fleet.pids)
             self._fleet.tick()
+            self._bulletin.turn()
             self._house.board.slot(0)[Cell.ALIVE] = time.monotonic_ns()
 
     def _stopping(self) -> bool:
@@ -110,6 +114,7 @@ class Master:
                 log.info("%s again: %g s are left", sig.name, SHORTENED)
                 self._stop_work(min(self._stop_by, now + SHORTENED))
         elif sig is signal.SIGHUP:
+            self._bulletin.reload_wanted()
             if self._booted and not self._stopping():
                 self._reload.begin(self._house.config.path)
             else:
@@ -120,6 +125,7 @@ class Master:
 
     def _stop_work(self, by: float) -> None:
         self._stop_by = by
+        self._bulletin.stopping()
         self._fleet.stop(Stage.BOOT, by)
         self._fleet.stop(Stage.WORK, by)
 

@@ -72,6 +72,11 @@ class Life:
         return self.failures >= DEGRADED
 
     @property
+    def down(self) -> bool:
+        """Degraded, wanted, and not ready since: what a person should see to."""
+        return self.degraded and self.wanted and self.ready is None
+
+    @property
     def timed(self) -> bool:
         """Whether something is to happen at `due`."""
         return self.phase in (Phase.WAITING, Phase.STARTING, Phase.STOPPING, Phase.ABORTING)

@@ -49,8 +49,9 @@ def test_a_handler_that_does_not_end_is_ended_and_says_where_it_stands(supervise
         assert jobs.get(id)["last_error"].startswith("went on after its timeout")
     log = s.output()
     assert log.count("is aborted: its handler is overdue") == len(HARD)
-    assert log.count("Fatal Python error: Aborted") == len(HARD) - 1, "all but the deaf one"
-    assert log.count("in deadlock_in_c") == log.count("in blocks_async") == 1
+    # written piece by piece, so that those of several workers are mixed
+    assert log.count("Fatal Python error") == len(HARD) - 1, "all but the deaf one"
+    assert log.count("deadlock_in_c") == log.count("blocks_async") == 1
     for how in HARD:  # and its successor works
         run(jobs, "none", how)
     eventually(lambda: jobs.counts() == {"dead": len(HARD), "done": len(HARD)})
