@@ -14,7 +14,7 @@ import psycopg
 
 from ..runtime import config, database, logs, migrate
 from ..runtime.errors import ConfigError, DatabaseError, SkipjackError
-from . import check, completion, dead, init, jobs, operate, pausing, reloading, schedules, status
+from .commands import check, completion, dead, init, jobs, operate, pausing, reloading, schedules, status
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

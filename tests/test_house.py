@@ -37,7 +37,7 @@ def test_runtime_never_imports_supervisor() -> None:
 
 def test_no_sql_in_python() -> None:
     words = ("select ", "insert ", "update ", "delete ", "create ", "alter ")
-    for file in [*(ROOT / "runtime").glob("*.py"), *(ROOT / "supervisor").glob("*.py")]:
+    for file in [*(ROOT / "runtime").rglob("*.py"), *(ROOT / "supervisor").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert not node.value.strip().lower().startswith(words), (file, node.lineno)

@@ -12,7 +12,7 @@ import pytest
 from harness import COMMAND, HUNG, Jobs, Supervisor, eventually
 
 from skipjack.runtime.errors import ConfigError
-from skipjack.supervisor.bulk import LONGEST, encoded, lines
+from skipjack.supervisor.commands.bulk import LONGEST, encoded, lines
 
 Supervise = Callable[..., Supervisor]
 WORK = '[pool.work]\nhandler = "handlers:work"\n'

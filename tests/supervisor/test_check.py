@@ -16,8 +16,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from skipjack.runtime import config
 from skipjack.runtime.config import Backoff
 from skipjack.runtime.migrate import migrations
-from skipjack.supervisor.advice import connections, crowds, surprises
-from skipjack.supervisor.forecast import forecast, waits
+from skipjack.supervisor.commands.advice import connections, crowds, surprises
+from skipjack.supervisor.commands.forecast import forecast, waits
 
 Supervise = Callable[..., Supervisor]
 WORK = '[pool.work]\nhandler = "handlers:work"\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from harness import COMMAND, HUNG, Jobs, Supervisor, eventually
 
-from skipjack.supervisor.init import FILES, STARTER
+from skipjack.supervisor.commands.init import FILES, STARTER
 
 Supervise = Callable[..., Supervisor]
 

@@ -16,8 +16,8 @@ from harness import COMMAND, HUNG, Jobs, Supervisor, eventually
 
 from skipjack.runtime.config import Database
 from skipjack.runtime.database import connect_once
-from skipjack.supervisor.acting import act
-from skipjack.supervisor.jobs import fetch
+from skipjack.supervisor.commands.acting import act
+from skipjack.supervisor.commands.jobs import fetch
 
 Supervise = Callable[..., Supervisor]
 WORK = '[pool.work]\nhandler = "handlers:work"\n'

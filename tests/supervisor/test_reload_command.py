@@ -13,11 +13,11 @@ from harness import Jobs, Supervisor, eventually
 
 from skipjack.runtime.config import load
 from skipjack.runtime.errors import SkipjackError
-from skipjack.supervisor.figures import merge
+from skipjack.supervisor.commands.figures import merge
+from skipjack.supervisor.commands.sources import fetch
 from skipjack.supervisor.fleet import Fleet
 from skipjack.supervisor.instance import holder, lock
 from skipjack.supervisor.roles import House
-from skipjack.supervisor.sources import fetch
 
 Supervise = Callable[..., Supervisor]
 ORPHAN = """

@@ -27,11 +27,11 @@ from skipjack.runtime.board_view import Pool, Running, View
 from skipjack.runtime.config import Database
 from skipjack.runtime.database import Session
 from skipjack.runtime.statements import load
-from skipjack.supervisor import figures, sources
-from skipjack.supervisor.figures import Ended, Line, Queued
-from skipjack.supervisor.layout import Size
-from skipjack.supervisor.screen import Moment, draw
-from skipjack.supervisor.watch import label
+from skipjack.supervisor.commands import figures, sources
+from skipjack.supervisor.commands.figures import Ended, Line, Queued
+from skipjack.supervisor.commands.layout import Size
+from skipjack.supervisor.commands.screen import Moment, draw
+from skipjack.supervisor.commands.watch import label
 
 Supervise = Callable[..., Supervisor]
 WORK = '[pool.work]\nhandler = "handlers:work"\n'

@@ -9,9 +9,9 @@ from typing import Any
 import click
 import psycopg
 
-from ..runtime import client, config, database
-from ..runtime.errors import DatabaseError, SkipjackError
-from ..runtime.statements import load
+from ...runtime import client, config, database
+from ...runtime.errors import DatabaseError, SkipjackError
+from ...runtime.statements import load
 from . import bulk, show
 from .completion import complete_types
 from .filters import Filters, filters

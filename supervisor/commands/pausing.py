@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from ..runtime import client
-from ..runtime.errors import SkipjackError
+from ...runtime import client
+from ...runtime.errors import SkipjackError
 from .completion import complete_schedules, complete_types
 from .jobs import Given, ask
 from .schedules import change

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.rows import dict_row
 
-from ..runtime import database, duration, embedded, migrate
-from ..runtime.config import Config
-from ..runtime.errors import ConfigError, DatabaseError
-from ..runtime.reading import one_line
-from ..runtime.statements import load
+from ...runtime import database, duration, embedded, migrate
+from ...runtime.config import Config
+from ...runtime.errors import ConfigError, DatabaseError
+from ...runtime.reading import one_line
+from ...runtime.statements import load
 
 RECONNECT = 2.0
 """Seconds that libpq waits for a connection at least, and a heartbeat's thus at worst."""

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 import psycopg
 
-from ..runtime import bulk, client, database
-from ..runtime.errors import ConfigError, DatabaseError
+from ...runtime import bulk, client, database
+from ...runtime.errors import ConfigError, DatabaseError
 from . import progress
 
 BATCH, BATCH_BYTES = 1_000, 8 << 20

@@ -16,10 +16,10 @@ import psycopg
 from rich.console import Console, Group
 from rich.live import Live
 
-from ..runtime.config import Config, Database
-from ..runtime.database import conninfo
-from ..runtime.incarnation import hostname
-from ..runtime.stop import pipe
+from ...runtime.config import Config, Database
+from ...runtime.database import conninfo
+from ...runtime.incarnation import hostname
+from ...runtime.stop import pipe
 from .layout import Size
 from .screen import Moment, draw
 from .sources import Here, Known, Source, of_database, of_exporter

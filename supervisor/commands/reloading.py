@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import click
 
-from ..runtime import boot, config
-from ..runtime.config import Supervisor
-from ..runtime.errors import SkipjackError
-from . import instance
+from ...runtime import boot, config
+from ...runtime.config import Supervisor
+from ...runtime.errors import SkipjackError
+from .. import instance
 from .jobs import Given
 from .sources import fetch
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ..runtime import config
-from ..runtime.errors import ConfigError
+from ...runtime import config
+from ...runtime.errors import ConfigError
 from . import show
 from .figures import age
 from .jobs import Given, ask, json_option

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from rich.cells import cell_len
 from rich.text import Text
 
-from ..runtime.board_view import SILENCE, View
-from ..runtime.reading import one_line
+from ...runtime.board_view import SILENCE, View
+from ...runtime.reading import one_line
 from .figures import Ended, Queued, age, longest_first, merge, most_telling
 from .layout import NARROWEST, Size, table
 

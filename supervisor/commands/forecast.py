@@ -1,7 +1,7 @@
 """When a job that always fails is tried again, in numbers and in words. The rule is `skipjack.leave`, in the database."""
 
-from ..runtime import duration
-from ..runtime.config import Backoff
+from ...runtime import duration
+from ...runtime.config import Backoff
 
 FEW = 4
 """So many waits are shown in full; of more, the first three and the last."""

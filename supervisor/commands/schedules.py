@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ..runtime import config, cron, duration
-from ..runtime.errors import SkipjackError
-from ..runtime.slots import Timing
+from ...runtime import config, cron, duration
+from ...runtime.errors import SkipjackError
+from ...runtime.slots import Timing
 from . import show
 from .completion import complete_schedules
 from .jobs import Given, ask, json_option

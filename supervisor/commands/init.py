@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..runtime.config import PACKAGED
-from ..runtime.errors import SkipjackError
+from ...runtime.config import PACKAGED
+from ...runtime.errors import SkipjackError
 
 STARTER = PACKAGED.parent / "starter"
 FILES = ("skipjack.toml", "jobs.py")

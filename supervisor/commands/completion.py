@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from ..runtime import config
-from ..runtime.config import Config
-from ..runtime.errors import SkipjackError
+from ...runtime import config
+from ...runtime.config import Config
+from ...runtime.errors import SkipjackError
 
 PLAIN = re.compile(r"[\w.@%+/-]+")
 """What needs no quotes: bash would insert anything else as it is and splits words at a colon, fish at a comma."""

@@ -11,9 +11,9 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 import psycopg
 
-from ..runtime import config, database, embedded
-from ..runtime.board_view import View
-from ..runtime.statements import load
+from ...runtime import config, database, embedded
+from ...runtime.board_view import View
+from ...runtime.statements import load
 from . import figures
 from .figures import Ended, Queued
 

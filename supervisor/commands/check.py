@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ..runtime import boot, config, cron, duration
-from ..runtime.config import Config, Pool, Schedule
-from ..runtime.reading import one_line
-from ..runtime.slots import Timing
+from ...runtime import boot, config, cron, duration
+from ...runtime.config import Config, Pool, Schedule
+from ...runtime.reading import one_line
+from ...runtime.slots import Timing
 from . import show
 from .advice import connections, crowds, look, surprises
 from .forecast import forecast, waits

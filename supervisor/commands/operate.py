@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..runtime.errors import ConfigError, SkipjackError
+from ...runtime.errors import ConfigError, SkipjackError
 from . import progress, show
 from .acting import BATCH, Action, act, matching, named
 from .filters import Command, Filters, filters

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..runtime.reading import one_line
+from ...runtime.reading import one_line
 from . import show
 from .filters import Filters, filters
 from .jobs import Given, ask, json_option

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..runtime import duration
-from ..runtime.board_view import Pool, Running, View
+from ...runtime import duration
+from ...runtime.board_view import Pool, Running, View
 
 
 class Queued(NamedTuple):

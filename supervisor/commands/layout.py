@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from ..runtime.reading import one_line
+from ...runtime.reading import one_line
 from .figures import Line, age, bar, number, rate
 
 FIGURES = {"due": "due", "later": "later", "retry": "retries", "run": "running"}

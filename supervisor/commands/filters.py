@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ..runtime import client, duration
+from ...runtime import client, duration
 from .completion import complete_types
 
 Command = Callable[..., None]
