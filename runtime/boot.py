@@ -38,11 +38,15 @@ def run(child: Child) -> None:
 
 
 def rehearse(child: Child) -> None:
-    """The role of a reload's first step: whether its handlers load, and the database hears of it. Raises SkipjackError.
+    """The role of a reload's first step: whether its handlers load. Raises HandlerError."""
+    load_handlers(child.config)
+
+
+def reannounce(child: Child) -> None:
+    """The role of a reload's last step: the database hears of it. Raises DatabaseError.
 
     It does not migrate: the supervisor and its children stay those of the version that was started.
     """
-    load_handlers(child.config)
     child.state(State.IDLE)
     patiently(child, announce)
 

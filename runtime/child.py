@@ -23,6 +23,11 @@ class Pipe:
         """A new pipe, not inherited over an exec."""
         return cls(*pipe())
 
+    def close(self) -> None:
+        """Closes both ends, of this process."""
+        os.close(self.read)
+        os.close(self.write)
+
     def wake(self, workers: int = 1) -> None:
         """Wakes up to `workers` idle workers. A full pipe wakes them anyway."""
         with suppress(BlockingIOError):

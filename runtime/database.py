@@ -1,26 +1,32 @@
-"""Connections: how every role and command reaches PostgreSQL, and what counts as its absence.
+"""How every role and command reaches PostgreSQL.
 
 A `Session` is one connection that comes back. It never decides what a lost reply means; that is the caller's
 (`queue.py`), who knows whether the statement may be sent again.
 """
 
-import logging
-import os
-import random
-import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.abc import PQGen
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from . import config, embedded
+from .connection import Connection, Pooled
 from .errors import DatabaseError
+from .outage import MEND, POOLER, Patience, is_infrastructure, is_refused
 
-log = logging.getLogger("skipjack.database")
+__all__ = [
+    "PLANNER",
+    "Connection",
+    "Patience",
+    "Session",
+    "connect",
+    "connect_once",
+    "conninfo",
+    "is_infrastructure",
+    "is_refused",
+]
 
 # The planner has one good plan for each of our statements, and statistics of a queue are always stale: a LIMIT that is
 # a parameter, or a table that was empty when the plan was cached, would make it sort or scan the whole table.
@@ -35,53 +41,10 @@ PLANNER = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-# SQLSTATEs that say "no database", not "wrong statement". Deadlocks, lock timeouts and cancelled queries are subclasses
-# of OperationalError too, and none of these.
-INFRASTRUCTURE = re.compile(r"08...|57P0[123]|53100|53300|25006")
-
-# libpq gives no SQLSTATE for a failed connection. What waiting cannot mend, in the server's English; in another
-# language it is taken for an outage, which waits and says what the server said.
-REFUSED = re.compile(
-    r"authentication failed|no password supplied|no pg_hba.conf entry|not permitted to log in"
-    r"|(database|role) \"[^\"]*\" does not exist|permission denied for database|invalid .*connection option"
-)
-
-
-def is_infrastructure(error: BaseException) -> bool:
-    """Whether `error` tells of the database's absence (design, section 2), so that no job is to blame."""
-    if not isinstance(error, psycopg.Error):
-        return False
-    # by SQLSTATE and not by class: 25006 (read-only, as in a failover) is an InternalError
-    if error.sqlstate is not None:
-        return INFRASTRUCTURE.fullmatch(error.sqlstate) is not None
-    return isinstance(error, psycopg.OperationalError)
-
-
-def is_refused(error: psycopg.Error) -> bool:
-    """Whether the server refuses this user, password or database, so that waiting is in vain."""
-    return error.sqlstate is None and REFUSED.search(str(error)) is not None
-
 
 def conninfo(settings: config.Database) -> str:
     """The libpq connection string for `[database]`: the embedded server's, the file's, or "" for PG* variables."""
     return embedded.conninfo(settings.directory) if settings.url == "embedded" else settings.url
-
-
-class Connection(psycopg.Connection[Any]):
-    """A psycopg connection whose every statement ends: with an answer, or with an OperationalError after `deadline`.
-
-    Keepalives do not help where something between us and the server (a proxy, a pooler) keeps the socket open.
-    """
-
-    deadline: float | None = None
-    """Seconds; None while the connection is being made (connect_timeout rules there)."""
-
-    def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
-        try:
-            return super().wait(gen, interval, timeout or self.deadline)
-        except psycopg.errors._WaitTimeout:
-            self.pgconn.finish()
-            raise psycopg.OperationalError(f"no answer from the server within {self.deadline:g} s") from None
 
 
 def connect(
@@ -97,12 +60,10 @@ def connect(
 
     `deadline` (seconds) bounds every statement, in the server and here. Raises psycopg.OperationalError.
     """
-    settable = {**planner, "statement_timeout": f"{deadline * 1000:.0f}", "timezone": "UTC"}
+    session = {**planner, "statement_timeout": f"{deadline * 1000:.0f}", "timezone": "UTC"}
     if not durable:
-        settable["synchronous_commit"] = "off"
-    given = conninfo_to_dict(conninfo(settings))
-    options = [str(given.get("options") or os.environ.get("PGOPTIONS", ""))]
-    options += [f"-c {key}={value}" for key, value in settable.items()]
+        session["synchronous_commit"] = "off"
+    given = {key: value for key, value in conninfo_to_dict(conninfo(settings)).items() if value is not None}
     defaults: dict[str, str | int] = {
         "application_name": f"skipjack {name}"[:63],
         "connect_timeout": connect_timeout,
@@ -111,44 +72,16 @@ def connect(
         "keepalives_count": 3,
         "tcp_user_timeout": int(deadline * 1000),
     }
-    fixed = {"options": " ".join(options).strip(), "client_encoding": "utf8"}
-    connection = Connection.connect(
-        make_conninfo("", **(defaults | {key: value for key, value in given.items() if value is not None} | fixed)),
-        autocommit=True,
-        prepare_threshold=1 << 30,  # nothing by itself; `Session.run` asks for it. None would forbid that too
-    )
+    kind = Connection if settings.prepare else Pooled
+    try:
+        connection = kind.open({**defaults, **given, "client_encoding": "utf8"}, session)
+    except psycopg.OperationalError as error:
+        if settings.prepare and POOLER in str(error):
+            raise psycopg.OperationalError(f"{str(error).strip()}{MEND}") from None
+        raise
     # later than the server's own timeout, so that a slow statement is told from a silent server
-    connection.deadline = deadline + 5
+    connection.deadline = deadline + min(5.0, deadline)
     return connection
-
-
-class Patience:
-    """Waits between tries, longer each time and jittered, and logs one line per change of state, not one per try."""
-
-    def __init__(self, what: str, cap: float = 2.0) -> None:
-        self.what = what
-        self.cap = cap
-        self.failures = 0
-        self.since = 0.0
-        self.said = ""
-
-    def failed(self, error: Exception) -> float:
-        """Notes a failure; returns how long to wait, in seconds."""
-        if not self.failures:
-            self.since = time.monotonic()
-        said = " ".join(str(error).split())
-        if said != self.said:
-            trouble = "waiting for the database" if is_infrastructure(error) else "the database refuses, trying again"
-            log.warning("%s: %s: %s", self.what, trouble, said)
-            self.said = said
-        self.failures += 1
-        return min(self.cap, 0.05 * 2.0 ** min(self.failures - 1, 30)) * random.uniform(0.5, 1)
-
-    def recovered(self) -> None:
-        """Notes that the database answered."""
-        if self.failures:
-            log.warning("%s: all is well with the database again after %.1f s", self.what, time.monotonic() - self.since)
-        self.failures, self.said = 0, ""
 
 
 class Session:
@@ -183,9 +116,9 @@ class Session:
         return self.connection
 
     def run(self, statement: LiteralString, params: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """Sends one statement, prepared, in a transaction of its own. Raises psycopg.Error; drops a broken connection."""
+        """Sends one statement, in a transaction of its own. Raises psycopg.Error; drops a broken connection."""
         try:
-            return self.open().execute(statement, params, prepare=True).fetchall()
+            return self.open().run(statement, params)
         except psycopg.Error:
             # also after errors that leave the connection usable: a plan or a session state may be at fault
             self.close()
@@ -220,4 +153,5 @@ def connect_once(settings: config.Database, name: str, *, deadline: float = 30.0
         if settings.url == "embedded" and not embedded.ready(settings.directory):
             raise DatabaseError("the embedded database does not run: start `skipjack run` first") from None
         said = " ".join(str(error).split())
-        raise DatabaseError(f"database: {said}; set [database] url or SKIPJACK_DATABASE_URL") from None
+        mend = "" if POOLER in said else "; set [database] url or SKIPJACK_DATABASE_URL"
+        raise DatabaseError(f"database: {said}{mend}") from None

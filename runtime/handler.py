@@ -12,7 +12,7 @@ from typing import Any
 from .config import Pool
 from .errors import HandlerError
 from .interrupt import Interrupt
-from .job import Fail, Interrupted, Job
+from .job import Fail, Job
 from .queue import Claim
 
 Function = Callable[[Job], object]
@@ -38,20 +38,18 @@ class Handler:
         if result is None:
             return
         if inspect.isawaitable(result):
-            self._run_async(result)
+            # one event loop serves all jobs of a worker, so that clients can be kept
+            self._runner = self._runner or asyncio.Runner()
+            self._interrupt.run_async(self._runner, result)
         elif inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError("the handler is a generator, so that nothing of it has run: it must not contain `yield`")
 
-    def _run_async(self, result: Any) -> None:
-        # one event loop serves all jobs of a worker, so that clients can be kept
-        self._runner = self._runner or asyncio.Runner()
-        try:
-            self._runner.run(self._interrupt.guard(result))
-        except Interrupted:
-            # it may have come between the loop's own steps, and left the task there to go on under the next job
-            self._runner.close()
-            self._runner = None
-            raise
+    @property
+    def tainted(self) -> bool:
+        """Whether an exception has struck in the middle of anything: a client of the handler's may be out of step with its
+        server, and would give the next job the answer to another's question.
+        """
+        return self._interrupt.struck
 
 
 def load(pool_name: str, pool: Pool) -> tuple[Function, tuple[type[BaseException], ...]]:

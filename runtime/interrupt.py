@@ -34,12 +34,14 @@ class Interrupt:
         self._cancel_task: Callable[[], object] | None = None
         self._open = False
         """Whether a signal is for the code that runs now."""
+        self.struck = False
+        """Whether an exception was ever raised in the middle of anything."""
         self._thread = threading.get_ident()
         signal.signal(SIGNAL, self._on_signal)
         faulthandler.enable()  # the supervisor's SIGABRT writes all stacks to the log, even while C code holds the GIL
 
     def run(self, work: Callable[[], None]) -> BaseException | None:
-        """Calls `work` so that it can be interrupted; returns what it raised. Afterwards call `over`."""
+        """Calls `work` so that it can be interrupted; returns what it raised. `prepare` comes before it, `over` after."""
         # Nothing is called between the end of `work` and `_open = False`: the exception could come in any call.
         error: BaseException | None = None
         try:
@@ -51,15 +53,20 @@ class Interrupt:
             error = raised
         return error
 
+    def prepare(self) -> None:
+        """A handler is about to run: from here on a cancellation is for it."""
+        self._why, self._due = None, float("inf")
+
     def _begin(self) -> None:
         start = now()
-        self._why, self._due = None, float("inf")
         self._cells[Cell.STARTED] = int(start * 1e9)
+        self._open = True
         if self._timeout is not None:
             self._due = start + self._timeout
             self._cells[Cell.OVERDUE] = int((self._due + CLEAN_UP) * 1e9)
             self._timer.arm(self._due)
-        self._open = True
+        if self._why is not None:
+            raise self._why  # its signal came before this was open
 
     def over(self) -> None:
         """The handler has ended, and nobody can ask for a cancellation any more."""
@@ -85,19 +92,33 @@ class Interrupt:
             self._why = TimedOut(f"timed out after {duration.text(self._timeout)}")
         self._open = False
         if self._cancel_task is None:
+            self.struck = True
             raise self._why
         self._cancel_task()
 
-    async def guard(self, work: Awaitable[object]) -> None:
-        """Awaits `work`, which is cancelled in asyncio's way: an exception out of the loop would leave its task behind."""
+    def run_async(self, runner: asyncio.Runner, work: Awaitable[object]) -> None:
+        """Has `runner` await `work`, which is cancelled as asyncio does: an exception in the loop's steps would break it."""
+        self._cancel_task = nothing
+        try:
+            runner.run(self._guarded(work))
+        finally:
+            self._cancel_task = None
+
+    async def _guarded(self, work: Awaitable[object]) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         self._cancel_task = lambda: loop.call_soon_threadsafe(task.cancel)
         try:
+            if self._why is not None:
+                raise self._why  # it came on the way here
             await work
         except asyncio.CancelledError as cancelled:
             if self._why is None:
                 raise
             raise self._why from cancelled
         finally:
-            self._cancel_task = None
+            self._cancel_task = nothing
+
+
+def nothing() -> None:
+    """Interrupts nothing: the loop begins or ends."""

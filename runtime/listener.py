@@ -11,6 +11,8 @@ from .statements import load
 
 POLL = 1.0
 """Seconds."""
+DEADLINE = 5.0
+"""Seconds for a look of some milliseconds; while it hangs nobody is woken."""
 
 
 def run_once(child: Child, session: Session) -> float:
@@ -32,5 +34,5 @@ def run_once(child: Child, session: Session) -> float:
 
 def run(child: Child) -> None:
     """The role."""
-    session = Session(child.config.database, "listener")
+    session = Session(child.config.database, "listener", deadline=DEADLINE)
     run_role(child, "listener", lambda: run_once(child, session))

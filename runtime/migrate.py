@@ -41,9 +41,12 @@ def pending(connection: psycopg.Connection, schema: str) -> list[Migration]:
 
 
 def migrate(connection: psycopg.Connection, schema: str) -> list[Migration]:
-    """Applies what is pending; returns it. Raises psycopg.Error, DatabaseError."""
+    """Applies what is pending; returns it. Raises psycopg.Error (LockNotAvailable while others are at it), DatabaseError."""
     with connection.transaction():
-        connection.execute(load("migration_lock", schema), {"schema": schema})
+        try:
+            connection.execute(load("migration_lock", schema), {"schema": schema})
+        except psycopg.errors.LockNotAvailable:
+            raise psycopg.errors.LockNotAvailable(f"somebody else is migrating schema {schema}") from None
         todo = pending(connection, schema)
         for migration in todo:
             connection.execute(script(migration, schema))

@@ -83,7 +83,7 @@ class Obituary(NamedTuple):
             case Why.DATABASE:
                 return "its worker could not renew the lease: the database was away"
             case Why.OVERDUE:
-                return "went on after its timeout (or its cancellation) and was killed; all stacks are in its worker's log"
+                return "went on after its timeout (or its cancellation) and was killed; where it stood is in the log"
 
 
 def death_words(code: int, why: Why) -> str:

@@ -40,6 +40,6 @@ def end_marked(known: Collection[int]) -> None:
 
 
 def kill(pid: int) -> None:
-    """SIGKILL to a child that nobody has reaped."""
-    with suppress(ProcessLookupError):
+    """SIGKILL to a child that nobody has reaped. One that has become another user's does not hear us."""
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)

@@ -5,13 +5,14 @@ import select
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 
 KEPT = 4000
 """Bytes."""
 PIPE = 1 << 16
-"""Bytes that a pipe holds."""
+"""Bytes that a pipe holds, unless the program has enlarged it."""
+LARGEST = 1 << 20
 GLANCE = 0.05
 """Seconds between looks at the program where the kernel has no pidfd."""
 
@@ -48,10 +49,20 @@ class Output:
                 if end in ready or (end is None and process.poll() is not None):
                     return
 
-    def read(self) -> None:
-        """Reads what is there, at most what a pipe holds."""
-        with suppress(BlockingIOError):
-            self.tail = (self.tail + os.read(self._read, PIPE))[-KEPT:]
+    def read(self) -> bool:
+        """Reads some of what is there; whether there may be more."""
+        try:
+            read = os.read(self._read, PIPE)
+        except BlockingIOError:
+            return False
+        self.tail = (self.tail + read)[-KEPT:]
+        return len(read) == PIPE
+
+    def read_rest(self) -> None:
+        """Reads what is there, as much as the largest pipe holds: somebody may still be writing."""
+        for _ in range(LARGEST // PIPE):
+            if not self.read():
+                return
 
     def said(self) -> str:
         """The end of it as text."""

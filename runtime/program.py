@@ -47,6 +47,7 @@ class Program:
     """The program of one pool, in one worker."""
 
     unavailable: tuple[type[BaseException], ...] = ()
+    tainted = False
 
     def __init__(self, name: str, pool: Pool, cells: memoryview) -> None:
         load(name, pool)
@@ -62,7 +63,11 @@ class Program:
 
     def run(self, claim: Claim) -> None:
         """Runs it to its end. Raises what its exit code means: Retry, Fail or Unavailable; or Interrupted."""
-        with stdin_of(claim) as stdin, Output() as stderr:
+        try:
+            stdin, stderr = stdin_of(claim), Output()
+        except OSError as error:
+            raise Unavailable(f"cannot start {self._words[0]}: {error.strerror}") from None
+        with stdin, stderr:
             try:
                 code = self._execute(claim, stdin, stderr)
             except Interrupted as why:
@@ -81,7 +86,7 @@ class Program:
         except Interrupted:
             if self._process is not None:
                 for sig in (signal.SIGTERM, signal.SIGCONT):  # a stopped one must go on to hear of it
-                    os.killpg(self._process.pid, sig)
+                    signal_group(self._process.pid, sig)
                 stderr.read_while(self._process, PATIENCE)
             raise
         finally:
@@ -90,7 +95,7 @@ class Program:
             except Interrupted:  # at most one comes
                 self._end()
                 raise
-            stderr.read()
+            stderr.read_rest()
         return process.returncode
 
     def _start(self, claim: Claim, stdin: IO[bytes], stderr: Output) -> "subprocess.Popen[bytes]":
@@ -125,11 +130,17 @@ class Program:
     def _end(self) -> None:
         if self._process is not None:
             # until its first process is reaped, its group's number is nobody else's
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._cells[Cell.GROUP] = 0
+            signal_group(self._process.pid, signal.SIGKILL)
+        self._cells[Cell.GROUP] = 0  # also that of one whose exec failed
+        if self._process is not None:
             self._process.wait()
         orphans.end_all()
+
+
+def signal_group(group: int, sig: signal.Signals) -> None:
+    """Sends it. One that has become another user's (sudo) does not hear us."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, sig)
 
 
 def stdin_of(claim: Claim) -> IO[bytes]:

@@ -22,6 +22,8 @@ class Database(Section, frozen=True):
     url: Annotated[str, Check(checks.url)] = "embedded"
     """"embedded", "" for the PG* variables, or anything that libpq takes."""
     schema: Annotated[str, Check(checks.schema)] = "skipjack"
+    prepare: bool = True
+    """Whether statements are prepared, and settings kept by the session; false for a pooler in transaction mode."""
     data_dir: Annotated[str, checks.length(0, 4095)] = ""
     """The embedded database's folder; `load` fills in one below the state folder of this name."""
 

@@ -45,14 +45,21 @@ class Worker:
         self._name = name
         self._interrupt = Interrupt(child.cells, pool.timeout)
         self._work = Program(name, pool, child.cells) if pool.command else Handler(name, pool, self._interrupt)
-        session = Session(child.config.database, f"worker {name}", durable=pool.durability == "full")
+        session = Session(
+            child.config.database,
+            f"worker {name}",
+            # a settle that hangs must be given up and sent again while its lease holds
+            deadline=min(30.0, max(1.0, pool.lease / 4)),
+            durable=pool.durability == "full",
+        )
+        self._patience = Patience(f"worker {name}")
         self._queue = Queue(child, name, pool, session)
         self._heartbeat = Heartbeat(child, name, pool, self._interrupt.cancel)
         self._recovery = Recovery(
             self._queue,
-            Patience(f"worker {name}"),
+            self._patience,
             pool.lease,
-            lambda: child.stop.requested,
+            lambda: self._leaving,
             self._settled,
             self._heartbeat.sweep_later,
         )
@@ -67,27 +74,34 @@ class Worker:
         self._child.state(State.IDLE)
         outcomes: list[Outcome] = []
         woken = True
-        while outcomes or not self._child.stop.requested:
+        while outcomes or not self._leaving:
             claims = self._exchange(outcomes)
             if claims and woken:
                 self._pass_on(claims)
             woken = not claims
             outcomes = self._perform(claims) if claims else []
-            if not claims and not self._child.stop.requested:
+            if not claims and not self._leaving:
                 self._idle()
+        self._cells[Cell.SPENT] = 1  # whoever leaves by itself is replaced, and nobody need worry
+
+    @property
+    def _leaving(self) -> bool:
+        """Whether it claims no more: it is told to stop, or what a handler keeps may be in disorder."""
+        return self._child.stop.requested or self._work.tainted
 
     def _exchange(self, outcomes: list[Outcome]) -> tuple[Claim, ...]:
         """Settles, and claims unless told to stop, however long the database is away."""
         while True:
-            limit = 0 if self._child.stop.requested else self._limit
+            limit = 0 if self._leaving else self._limit
             try:
                 reply = self._queue.settle_and_claim(outcomes, limit)
             except psycopg.Error as error:
                 self._recovery.run(outcomes, error)
                 outcomes = []
-                if self._child.stop.requested:
+                if self._leaving:
                     return ()
             else:
+                self._patience.recovered()
                 self._settled(outcomes, reply.settled)
                 return reply.claims
 
@@ -99,7 +113,8 @@ class Worker:
         outcomes = []
         self._heartbeat.hold(claims)
         for claim in claims:
-            if self._child.stop.requested or not self._heartbeat.begin(claim):
+            self._interrupt.prepare()
+            if self._leaving or not self._heartbeat.begin(claim):
                 outcomes.append(Outcome(claim.id, claim.token, "unstarted"))
             else:
                 error = self._run(claim)

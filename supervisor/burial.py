@@ -49,6 +49,7 @@ class Burial:
         if cells[Cell.STATE] >= State.IDLE:
             member.apply(policy.Ready())
         why = self._why(member, death)
+        final = final or cells[Cell.SPENT] == 1
         in_job, expected = cells[Cell.JOB] != 0, final or not member.life.wanted
         # an orderly end with nothing in hand leaves nothing to give back
         if cells[Cell.SENT] and (death.code or cells[Cell.JOB] or cells[Cell.SENT] != cells[Cell.HEARD]):

@@ -29,6 +29,7 @@ class Fleet:
         self._burial = Burial(house)
         self._members: list[Member] = []
         self._stages: set[Stage] = set()
+        self._announcing = False
 
     @property
     def pids(self) -> dict[int, Member]:
@@ -43,6 +44,7 @@ class Fleet:
     def stop(self, stage: Stage, deadline: float) -> None:
         """Tells the members of `stage` to stop, and kills them at `deadline` (monotonic seconds). Nobody follows them."""
         self._stages.discard(stage)
+        self._announcing = self._announcing and stage is not Stage.BOOT
         for member in self._members:
             if member.role.stage is stage:
                 member.apply(policy.Stop(deadline))
@@ -68,21 +70,28 @@ class Fleet:
         return any(member.role.title == REHEARSAL and member.life.phase is not Phase.GONE for member in self._members)
 
     def renew(self) -> None:
-        """Everybody is replaced by one made for the house's present configuration; workers one by one."""
+        """Everybody is replaced by one made for the house's present configuration; workers one by one. It is announced."""
         for member in self._members:
             if member.role.pool is None and member.role.title != "postgres":
                 member.apply(policy.Stop(time.monotonic() + CHANGE))
             member.outdated = True
+        self._announcing = True
+
+    def announced(self) -> None:
+        """The database has heard of it."""
+        self._announcing = False
 
     def tick(self) -> None:
         """Notices who is ready, who is hung and who is wanted, and does what is due."""
         forks = 0
         self._burial.settle()
-        self._staff()
+        aborting = any(member.life.phase is Phase.ABORTING for member in self._members)
         for member in self._members:
-            forks += member.tick()
+            forks += member.tick(may_abort=not aborting)  # one at a time: the last words of several would be mixed
+            aborting = aborting or member.life.phase is Phase.ABORTING
             if forks == FORKS:
-                return
+                break
+        self._staff()  # last: who has become ready lets another retire, and who is added is due at once
 
     def next_due(self) -> float:
         """Seconds until something is due."""
@@ -117,7 +126,8 @@ class Fleet:
         """Adds who is missing and retires who is not wanted, as far as it can be done now."""
         self._members = [member for member in self._members if member.life.phase is not Phase.GONE]
         taken = {member.role.slot for member in self._members}
-        self._members += [self._member(role) for role in self._house.singles(self._stages) if role.slot not in taken]
+        singles = [*self._house.singles(self._stages), *([self._house.announcement()] if self._announcing else [])]
+        self._members += [self._member(role) for role in singles if role.slot not in taken]
         if Stage.WORK in self._stages:
             for name, slots in self._house.pool_slots.items():
                 self._staff_pool(name, set(slots) - taken)
@@ -128,7 +138,9 @@ class Fleet:
         step = next_step([worker.seen() for worker in workers.values()], pool.concurrency if pool else 0, free)
         self._members += [self._member(self._house.worker(name, slot)) for slot in step.start]
         for slot in step.retire:
-            workers[slot].apply(policy.Stop(float("inf")))
+            # its job has all the time it wants; one that is not ready has none, and may hang
+            ready = workers[slot].life.phase is Phase.RUNNING
+            workers[slot].apply(policy.Stop(float("inf") if ready else time.monotonic() + CHANGE))
 
     def _member(self, role: Role) -> Member:
         return Member(role, self._house.board.slot(role.slot), self._let_go)

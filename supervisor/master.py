@@ -24,7 +24,7 @@ from .bulletin import Bulletin
 from .fleet import Fleet
 from .reap import Death, deaths
 from .reload import Reload
-from .roles import REHEARSAL, House, Stage
+from .roles import ANNOUNCEMENT, REHEARSAL, House, Stage
 from .signals import Wakeup
 
 log = logging.getLogger("skipjack.supervisor")
@@ -44,6 +44,7 @@ class Master:
 
     def __init__(self, config: Config) -> None:
         self._lock = instance.lock(config.supervisor.name)
+        os.environ.pop("SKIPJACK_JOB_ID", None)  # started from within a job, whose mark is not for all of ours
         # before the environment loses a variable: the title lies where the kernel has put arguments and environment
         setproctitle(instance.TITLE + config.supervisor.name)
         self._wakeup = Wakeup()
@@ -130,8 +131,9 @@ class Master:
         self._fleet.stop(Stage.WORK, by)
 
     def _on_death(self, death: Death) -> None:
-        role = self._fleet.pids[death.pid].role
-        over = role.title == REHEARSAL or (role.title == "boot" and death.code == 0)
+        member = self._fleet.pids[death.pid]
+        role = member.role
+        over = role.title == REHEARSAL or (role.title in ("boot", ANNOUNCEMENT) and death.code == 0)
         # what a person must mend ends the first start; later the same error is waited out
         fatal = not self._booted and role.title in ("boot", "postgres") and death.code in EXIT_CODES
         self._fleet.bury(death, final=over or fatal)
@@ -143,6 +145,9 @@ class Master:
         elif over and role.title == "boot":
             self._booted = True
             self._fleet.stop(Stage.BOOT, time.monotonic())
+        elif over and role.title == ANNOUNCEMENT:
+            if not member.outdated:
+                self._fleet.announced()
         elif over and not self._stopping() and self._reload.rehearsed(death.code):
             log.info("reloaded: %s", self._pools())
 

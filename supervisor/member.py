@@ -34,7 +34,7 @@ class Member:
         """To be replaced: no other process follows this one."""
         self._disown = disown
 
-    def tick(self) -> bool:
+    def tick(self, may_abort: bool) -> bool:
         """Notices what has become of it, and does what is due. Whether a process was forked."""
         if self.life.phase is Phase.STARTING and self.role.ready(self.pid):
             self.apply(policy.Ready())
@@ -42,7 +42,7 @@ class Member:
                 log.info("%s is ready, after %d crashes", self.role.title, self.life.failures)
         if self._silent():
             self.apply(policy.Silent())
-        if 0 < self.cells[Cell.OVERDUE] <= now() * 1e9:
+        if may_abort and 0 < self.cells[Cell.OVERDUE] <= now() * 1e9:
             self.apply(policy.Overdue())
         if self.cells[Cell.SPENT]:
             self.outdated = True

@@ -1,7 +1,8 @@
 """A reload: the file is read anew, and a child of its own tries it out. Until that child has ended well nothing changes.
 
-What it tries: that the handlers load, and that the database hears of the types and schedules. Then everybody is replaced,
-workers one by one, each new one ready before an old one retires (`rollout.py`); so changed code is picked up, too.
+What it tries: that the handlers load. Then everybody is replaced, workers one by one, each new one ready before an old one
+retires (`rollout.py`); so changed code is picked up, too. Another child tells the database of types and schedules, however
+long that is away or full: a reload with fewer workers may be what relieves it.
 """
 
 import logging

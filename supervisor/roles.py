@@ -39,7 +39,8 @@ class Stage(IntEnum):
 
 
 STAGES = {"exporter": Stage.BASE, "reaper": Stage.CARE, "boot": Stage.BOOT}
-REHEARSAL = "reload"
+REHEARSAL, ANNOUNCEMENT = "reload", "announcement"
+"""The two short-lived children of a reload: whether its handlers load, and then that the database hears of it."""
 QUIET = ("log_min_messages=fatal", "log_checkpoints=off")
 """The embedded server says what its clients do not hear anyway."""
 
@@ -72,22 +73,25 @@ class House:
         # slot 0 is the supervisor's; a slot is never reused for another role or pool
         self.role_slots = {title: slot for slot, title in enumerate(("postgres", *SINGLES), 1)}
         self.pool_slots: dict[str, list[int]] = {}
-        self._free = len(self.role_slots) + 1
+        self._rehearsal_slot, self._announcement_slot, self._free = (len(self.role_slots) + n for n in (1, 2, 3))
         self.config = config
+        self._embedded_connections = connections(config)
+        self.check(config)
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:
         """From now on children are made for `config`, which `check` has accepted."""
         self.config = config
+        for name in self.pipes.keys() - config.pools.keys():
+            self.pipes.pop(name).close()  # its last workers have ends of their own
         for name, pool in config.pools.items():
-            self.pipes.setdefault(name, Pipe.make())
             slots = self.pool_slots.setdefault(name, [])
             more = range(self._free, self._free + max(0, room(pool) - len(slots)))
             slots += more
             self._free += len(more)
 
     def check(self, config: Config) -> None:
-        """Whether a reload can lead from the present configuration to `config`. Raises ConfigError if it cannot."""
+        """Whether `config` can follow the present configuration; makes what it takes. Raises ConfigError if it cannot."""
         present = self.config
         fixed = (
             ("database", present.database, config.database),
@@ -98,6 +102,13 @@ class House:
         more = (room(pool) - len(self.pool_slots.get(name, ())) for name, pool in config.pools.items())
         if self._free + sum(max(0, slots) for slots in more) > SLOTS:
             problems.append("the board has no room for so many new pools, which takes a restart")
+        if config.database.url == "embedded" and connections(config) > self._embedded_connections:
+            problems.append("the embedded PostgreSQL was started for fewer workers, and more take a restart")
+        try:
+            for name in config.pools.keys() - self.pipes.keys():
+                self.pipes[name] = Pipe.make()
+        except OSError as error:
+            problems.append(f"no pipe for another pool: {error.strerror}")
         if problems:
             raise ConfigError(*problems)
 
@@ -115,12 +126,14 @@ class House:
 
     def rehearsal(self, config: Config) -> Role:
         """Tries whether `config` would work; ends with exit code 0 if so."""
-        return self._role(REHEARSAL, self.role_slots["boot"], Stage.BOOT, boot.rehearse, config=config)
+        return self._role(REHEARSAL, self._rehearsal_slot, Stage.BOOT, boot.rehearse, config=config)
+
+    def announcement(self) -> Role:
+        """Tells the database of the present configuration; ends with exit code 0 when it has."""
+        return self._role(ANNOUNCEMENT, self._announcement_slot, Stage.BOOT, boot.reannounce)
 
     def _postgres(self) -> Role:
         directory = self.config.database.directory
-        # every worker has a connection, and another while its job is long
-        connections = max(100, 2 * sum(pool.concurrency for pool in self.config.pools.values()) + 20)
         cells = self.board.slot(self.role_slots["postgres"])
 
         def ready(pid: int) -> bool:
@@ -132,7 +145,7 @@ class House:
             "postgres",
             self.role_slots["postgres"],
             Stage.BASE,
-            begin=lambda: partial(embedded.serve, directory, (*QUIET, f"max_connections={connections}")),
+            begin=lambda: partial(embedded.serve, directory, (*QUIET, f"max_connections={self._embedded_connections}")),
             ready=ready,
             boot_deadline=float("inf"),
             stop_signal=signal.SIGINT,  # SIGTERM would wait for the clients
@@ -169,6 +182,11 @@ class House:
 
         deadline = config.supervisor.boot_deadline
         return Role(title, slot, stage, begin, lambda _: cells[Cell.STATE] >= State.IDLE, deadline, pool)
+
+
+def connections(config: Config) -> int:
+    """What the embedded PostgreSQL is started for: every worker has one, and another while its job is long."""
+    return max(100, 2 * sum(pool.concurrency for pool in config.pools.values()) + 20)
 
 
 def room(pool: Pool) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import random
 import signal
 import socket
 import sys
@@ -191,3 +192,64 @@ KEPT = []
 def grows(job: Job) -> None:
     """Leaks memory."""
     KEPT.append(b"x" * job.payload["bytes"])
+
+
+def witness(event: str, job: Job) -> None:
+    """As `note`, with the time since boot from the kernel's own file, which faketime leaves alone, and the job's mark."""
+    uptime = Path("/proc/uptime").read_text().split()[0]
+    with LEDGER.open("ab", buffering=0) as ledger:
+        ledger.write(f"{event} {job.id} {job.attempt} {os.getpid()} {uptime} {job.payload.get('mark', '-')}\n".encode())
+
+
+def chaos(job: Job) -> None:
+    """Lasts for payload.seconds, then does what payload.what names; all of it noted. For tests/chaos."""
+    try:
+        witness("start", job)
+        end = time.monotonic() + job.payload.get("seconds", 0)
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(0.05, left))
+            witness("tick", job)
+        misbehave(job)
+        witness("end", job)
+    except (TimedOut, Cancelled):
+        witness("interrupted", job)
+        raise
+
+
+def misbehave(job: Job) -> None:
+    """What payload.what names."""
+    match job.payload.get("what"):
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "leave":
+            os._exit(0)
+        case "gil":
+            ctypes.PyDLL(None).usleep(6_000_000)
+        case "error":
+            witness("raise", job)
+            raise ValueError("no way")
+        case "retry":
+            witness("raise", job)
+            raise Retry("later", after=0.1)
+        case "fail":
+            witness("fail", job)
+            raise Fail("hopeless")
+        case "unavailable" if random.random() < 0.7:
+            raise Unavailable("it is away")
+
+
+async def sleeps_async(job: Job) -> None:
+    """Sleeps for payload.seconds."""
+    await asyncio.sleep(job.payload["seconds"])
+
+
+KEPT_TASKS: list[asyncio.Task[None]] = []
+
+
+async def keeps_async(job: Job) -> None:
+    """Keeps something that lives in the event loop, as a client does, and needs it at each job."""
+    if not KEPT_TASKS:
+        KEPT_TASKS.append(asyncio.create_task(asyncio.sleep(1000)))
+    assert not KEPT_TASKS[0].done()
+    await asyncio.sleep(job.payload.get("seconds", 0.01))
+    note("end", job)

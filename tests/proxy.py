@@ -1,5 +1,6 @@
 """A TCP proxy in front of a PostgreSQL's Unix socket, which cuts connections at a chosen moment."""
 
+import random
 import selectors
 import socket
 import threading
@@ -28,15 +29,29 @@ class Proxy:
         """While it is not set, traffic stands still and no connection breaks."""
         self.flowing.set()
         self._open: set[socket.socket] = set()
+        self._silent: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         """Ends every connection and the proxy."""
         self._listener.close()
         self.flowing.set()
+        self.cut_all()
+
+    def cut_all(self) -> None:
+        """Ends every connection."""
         for connection in list(self._open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+    def silence(self, dice: random.Random) -> None:
+        """One of the connections hangs from now on: it stays open, and nothing comes through."""
+        if clients := sorted(self._open - self._silent, key=lambda connection: connection.fileno()):
+            self._silent.add(dice.choice(clients))
+
+    def silence_all(self) -> None:
+        """The connections of now hang, as behind a route that was lost; new ones work."""
+        self._silent |= self._open
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -46,26 +61,31 @@ class Proxy:
 
     def _serve(self, client: socket.socket) -> None:
         server = socket.socket(socket.AF_UNIX)
-        self._open |= {client, server}
+        self._open.add(client)
         with client, server, suppress(OSError), selectors.DefaultSelector() as selector:
             server.connect(self._socket)
             selector.register(client, selectors.EVENT_READ, server)
             selector.register(server, selectors.EVENT_READ, client)
-            request = b""
-            while True:
-                for key, _ in selector.select():
-                    source = key.fileobj
-                    assert isinstance(source, socket.socket)
-                    if not (data := source.recv(1 << 20)):
-                        return
-                    if source is client:
-                        request = data
-                        cut = self.cut_request(data)
-                    else:
-                        cut = self.cut_reply(request, data)
-                    self.flowing.wait()
-                    if cut:
-                        self.cuts += 1
-                        return
+            self._forward(client, selector)
+        self._open.discard(client)
+        self._silent.discard(client)
+
+    def _forward(self, client: socket.socket, selector: selectors.BaseSelector) -> None:
+        request = b""
+        while True:
+            for key, _ in selector.select():
+                source = key.fileobj
+                assert isinstance(source, socket.socket)
+                if not (data := source.recv(1 << 20)):
+                    return
+                if source is client:
+                    request = data
+                    cut = self.cut_request(data)
+                else:
+                    cut = self.cut_reply(request, data)
+                self.flowing.wait()
+                if cut:
+                    self.cuts += 1
+                    return
+                if client not in self._silent:
                     key.data.sendall(data)
-        self._open -= {client, server}

@@ -47,7 +47,9 @@ def named(ask: Ask, action: Action, ids: Sequence[int]) -> tuple[dict[str, list[
         if status in action.named:
             by_type.setdefault(type, []).append(id)
         elif status:
-            problems.append(f"job {id}: {status}; only {' and '.join(action.chosen)} jobs can be {action.past}")
+            problems.append(
+                f"job {id}: {status}; only {', '.join(action.named[:-1])} and {action.named[-1]} jobs can be {action.past}"
+            )
         else:
             problems.append(f"job {id}: no such job")
     return by_type, problems

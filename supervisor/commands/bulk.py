@@ -7,13 +7,15 @@ batch, under savepoints, until the line stands alone.
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 import psycopg
 
 from ...runtime import bulk, client, database
-from ...runtime.errors import ConfigError, DatabaseError
+from ...runtime.errors import ConfigError, DatabaseError, SkipjackError
+from ...runtime.reading import one_line
 from . import progress
 
 BATCH, BATCH_BYTES = 1_000, 8 << 20
@@ -29,6 +31,8 @@ class Line(NamedTuple):
 
     number: int
     job: bytes
+    place: tuple[str, bool, str]
+    """Its type and key; those without a key come last."""
 
 
 class Given(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,22 +48,23 @@ class Given(msgspec.Struct, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Given)
 
 
-def encoded(line: bytes) -> bytes:
+def read(number: int, line: bytes) -> Line:
     """The job on `line`. Raises ConfigError, in one line."""
     if len(line) >= LONGEST:
         raise ConfigError(f"longer than {LONGEST:,} bytes")
     try:
-        given = _decoder.decode(line.decode())
+        given = _decoder.decode(line.decode().removeprefix("\ufeff"))
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8") from None
     except RecursionError:
         raise ConfigError("nested too deeply") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(one_line(str(error))) from None
     except msgspec.DecodeError as error:
         raise ConfigError(f"not JSON: {str(error).removeprefix('JSON is malformed: ')}") from None
     payload = client.Json(bytes(given.payload).decode())
-    return bulk.encoded(bulk.NewJob(given.type, payload, given.key, given.delay, given.max_attempts))
+    job = bulk.encoded(bulk.NewJob(given.type, payload, given.key, given.delay, given.max_attempts))
+    return Line(number, job, (given.type, given.key is None, given.key or ""))
 
 
 def lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -86,14 +91,16 @@ class Import:
         stored = last = 0
         try:
             with self._connection.transaction() if atomic else nullcontext(), progress.reading(stream) as done:
-                for last, read, batch in self._batches(stream):
+                for last, total, batch in self._batches(stream):
                     with self._connection.transaction():
                         self._store(batch)
                     stored = last
-                    done(last, read)
+                    done(last, total)
                 if atomic and self.refused:
                     self.enqueued = self.existing = 0
                     raise psycopg.Rollback
+        except KeyboardInterrupt:
+            raise SkipjackError(f"interrupted: lines up to {0 if atomic else stored} are stored") from None
         except psycopg.Error as error:
             raise DatabaseError(
                 f"{so_far(error, 0 if atomic else stored, last)}; database: {' '.join(str(error).split())}"
@@ -101,20 +108,20 @@ class Import:
 
     def _batches(self, stream: BinaryIO) -> Iterator[tuple[int, int, list[Line]]]:
         """Yields the number of the last line read, the bytes read so far, and the good lines since the batch before."""
-        number = read = size = 0
+        number = total = size = 0
         batch: list[Line] = []
         for number, line in enumerate(lines(stream), 1):
-            read += len(line)
+            total += len(line)
             size += len(line)
             if not line.isspace():
                 try:
-                    batch.append(Line(number, encoded(line)))
+                    batch.append(read(number, line))
                 except ConfigError as error:
                     self._refuse(number, error)
             if len(batch) == BATCH or size >= BATCH_BYTES:
-                yield number, read, batch
+                yield number, total, batch
                 batch, size = [], 0
-        yield number, read, batch
+        yield number, total, batch
 
     def _store(self, batch: Sequence[Line]) -> None:
         try:
@@ -127,9 +134,10 @@ class Import:
             if len(batch) == 1:
                 self._refuse(batch[0].number, meant)
             else:
-                middle = len(batch) // 2
-                self._store(batch[:middle])
-                self._store(batch[middle:])
+                # by type and key, as the database adds each statement's: else two imports of the same keys deadlock
+                ordered, middle = sorted(batch, key=attrgetter("place")), len(batch) // 2
+                self._store(ordered[:middle])
+                self._store(ordered[middle:])
         else:
             new = sum(job.is_new for job in added)
             self.enqueued += new

@@ -50,7 +50,7 @@ def dead(given: Given, chosen: Filters, limit: int, as_json: bool) -> None:
 def line(row: dict[str, Any]) -> str:
     """One group; what stands after its status can be given to --error as it is."""
     error = "-" if row["error"] is None else one_line(row["error"])
-    return f"{row['count']:,} × {row['type']} {row['status']}: {error}"
+    return f"{row['count']:,} × {one_line(row['type'])} {row['status']}: {error}"
 
 
 def time(value: Any) -> str:

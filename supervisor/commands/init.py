@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -30,14 +31,17 @@ def init(directory: Path) -> None:
 
 
 def write(directory: Path) -> None:
-    """The files into `directory`, which is made if need be. Raises SkipjackError, and writes nothing, if one is there."""
+    """The files into `directory`, which is made if need be. Raises SkipjackError, and leaves none, if one is there."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if there := [name for name in FILES if os.path.lexists(directory / name)]:
             raise SkipjackError(f"{directory / there[0]} exists already; nothing was written")
-        for name in FILES:
-            with (directory / name).open("xb") as file:
-                file.write((STARTER / name).read_bytes())
+        with ExitStack() as undo:
+            for name in FILES:
+                with (directory / name).open("xb") as file:
+                    undo.callback((directory / name).unlink)
+                    file.write((STARTER / name).read_bytes())
+            undo.pop_all()
     except OSError as error:
         raise SkipjackError(f"{error.filename or directory}: {error.strerror}") from None
 

@@ -104,6 +104,8 @@ def enqueue(
 
 def enqueue_lines(given: Given, atomic: bool, as_json: bool) -> None:
     """Jobs from stdin. Raises SkipjackError; exits with 1 if any line was refused."""
+    if sys.stdin is None:
+        raise SkipjackError("there is no stdin to read from")
     connection, schema = connected(given)
     with connection:
         done = bulk.Import(connection, schema)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ...runtime.errors import ConfigError, SkipjackError
+from ...runtime.reading import one_line
 from . import progress, show
 from .acting import BATCH, Action, act, matching, named
 from .filters import Command, Filters, filters
@@ -122,7 +123,7 @@ def tell_count(action: Action, by_type: dict[str, int], as_json: bool) -> None:
     if as_json:
         show.as_json({"matching": total, "by_type": by_type})
     else:
-        by = ", ".join(f"{type} {count:,}" for type, count in by_type.items())
+        by = ", ".join(f"{one_line(type)} {count:,}" for type, count in by_type.items())
         print(f"would {action.verb} {counted(total)}" + (f": {by}" if by else ""))
 
 

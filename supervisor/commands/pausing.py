@@ -6,6 +6,7 @@ import click
 
 from ...runtime import client
 from ...runtime.errors import SkipjackError
+from ...runtime.reading import one_line
 from .completion import complete_schedules, complete_types
 from .jobs import Given, ask
 from .schedules import change
@@ -30,7 +31,7 @@ def pause(given: Given, types: tuple[str, ...], name: str | None) -> None:
         print(f"schedule {schedule} is paused")
         return
     for row in ask(given, "pause_types", {"types": storable(types)}):
-        print(f"type {row['type']} is paused")
+        print(f"type {one_line(row['type'])} is paused")
         if not row["known"]:
             print(f"skipjack: note: no job and no pool of type {row['type']} is known yet", file=sys.stderr)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ...runtime.reading import one_line
+
 Row = Mapping[str, Any]
 
 
@@ -57,7 +59,12 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    return f"{value:.1f}" if isinstance(value, float) else plain(str(value))
+
+
+def plain(text: str) -> str:
+    """`text` without what a terminal would obey: what is in the database is data. Lines stay lines."""
+    return "\n".join(map(one_line, text.split("\n")))
 
 
 def _short(value: object) -> str:

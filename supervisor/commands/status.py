@@ -8,6 +8,7 @@ import click
 
 from ...runtime import config
 from ...runtime.errors import ConfigError
+from ...runtime.reading import one_line
 from . import show
 from .figures import age
 from .jobs import Given, ask, json_option
@@ -36,7 +37,7 @@ def status(given: Given, watching: bool, interval: int, as_json: bool) -> None:
     else:
         show.table([line(row) for row in rows], "no jobs and no pools yet")
         if unserved := [row["type"] for row in rows if not row["served"]]:
-            print(f"unserved: no supervisor has announced a pool for {', '.join(unserved)}")
+            print(f"unserved: no supervisor has announced a pool for {one_line(', '.join(unserved))}")
 
 
 def line(row: dict[str, Any]) -> dict[str, Any]:

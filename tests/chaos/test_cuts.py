@@ -1,14 +1,16 @@
 """The connection is cut at the worst moments: the outcome is applied once, and no claim stays an orphan."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from audit import audited, violations
-from harness import Jobs, Supervisor, eventually
+from harness import Jobs, Supervisor, children, eventually
 from proxy import Proxy
 
 Supervise = Callable[..., Supervisor]
 POOL = '[pool.work]\nhandler = "handlers:work"\nlease = "10m"\n'
+HUNG = "{}: waiting for the database: no answer from the server within"
 SETTLE = b'"outcome":"done"'
 
 
@@ -52,4 +54,47 @@ def test_a_claim_whose_reply_is_lost_is_given_back_uncharged(supervise: Supervis
     (id,) = jobs.add("work")
     eventually(lambda: jobs.get(id)["status"] == "done")
     assert jobs.get(id)["attempts"] == 1
+    assert s.stop() == 0
+
+
+def test_connections_that_hang_without_breaking(supervise: Supervise, jobs: Jobs, proxy: Proxy, tmp_path: Path) -> None:
+    """As behind a firewall that forgot them: no role waits longer than a statement may take, and then has another."""
+    fleet = """
+        [pool.work]
+        handler = "handlers:until_file"
+        concurrency = 2
+        [pool.long]
+        handler = "handlers:until_file"
+        heartbeat = "1s"
+        lease = "6s"
+        [schedule.tick]
+        job = "work"
+        every = "1s"
+        payload = { path = "/" }
+        spread = "0ms"
+        """
+    s = supervise(fleet, conninfo=proxy.conninfo).start().started()
+    short, long = tmp_path / "short", tmp_path / "long"  # what the two jobs wait for
+    held = [*jobs.add("work", f'{{"path": "{short}"}}'), *jobs.add("long", f'{{"path": "{long}"}}')]
+    eventually(lambda: {note[1] for note in s.noted("start")} >= {str(id) for id in held})
+    eventually(lambda: jobs.sql("SELECT 1 FROM pg_stat_activity WHERE application_name = 'skipjack heartbeat long'"))
+    processes = children(s.pid)
+    (before,) = jobs.sql("SELECT fired FROM skipjack.schedule")
+    proxy.silence_all()
+    short.touch()  # this worker hangs in its settle, the other one in its next claim, each role at its next turn
+    (expired,) = jobs.sql("""
+        INSERT INTO skipjack.job (type, payload, status, attempts, locked_by, locked_until)
+        VALUES ('work', '{"path": "/"}', 'running', 1, 'lost:1:host:1', now() - interval '1 min') RETURNING id""")
+    eventually(lambda: HUNG.format("heartbeat long") in s.output())
+    long.touch()
+    for role in ("worker work", "reaper", "scheduler", "listener"):
+        eventually(lambda role=role: HUNG.format(role) in s.output())
+    eventually(lambda: jobs.sql("SELECT fired FROM skipjack.schedule")[0]["fired"] > before["fired"])
+    eventually(lambda: jobs.get(expired["id"])["status"] == jobs.get(held[0])["status"] == "done")
+    # the worker's own connection hangs too, and its settle is sent again: none of it is the job's fault
+    eventually(lambda: jobs.get(held[1])["status"] == "done")
+    assert jobs.sql("SELECT id FROM skipjack.job WHERE attempts <> 1") == []
+    for id in held:
+        assert [note[1] for note in s.noted("start")].count(str(id)) == 1
+    assert children(s.pid) == processes
     assert s.stop() == 0

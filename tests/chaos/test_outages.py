@@ -1,21 +1,48 @@
 """The database goes away and comes back: nothing is lost, nothing charged, nobody leaves."""
 
+import os
+import re
 import signal
+import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from harness import Supervisor, eventually, jobs_of
+from harness import Jobs, Supervisor, children, eventually, jobs_of
+
+from skipjack.runtime.statements import load
 
 Supervise = Callable[..., Supervisor]
+FLEET = """
+[pool.work]
+handler = "handlers:work"
+concurrency = 2
+backoff = { base = "100ms", cap = "1s" }
+[pool.long]
+handler = "handlers:until_file"
+heartbeat = "500ms"
+lease = "30s"
+[schedule.tick]
+job = "work"
+every = "1s"
+spread = "0ms"
+"""
+TROUBLE = 3.0
+"""Seconds within which every role has met a trouble, and waits longer between its tries."""
+MOST_LINES = 6
+"""That one process says of one trouble: each new message, that it is over, that it came back."""
 
 
 def outage(server: Any, s: Supervisor, seconds: float) -> None:
     """Stops the server, as a crash would, for `seconds`."""
     server.stop(signal.SIGQUIT)
-    end = time.monotonic() + seconds
-    eventually(lambda: time.monotonic() >= end)
+    wait(seconds)
     server.start()
 
 
@@ -67,14 +94,167 @@ def test_a_database_that_comes_late_is_waited_for(server: Any, supervise: Superv
     assert s.stop() == 0
 
 
-def test_every_connection_terminated_at_once(server: Any, supervise: Supervise) -> None:
-    pools = '[pool.work]\nhandler = "handlers:work"\nconcurrency = 4\n'
-    s = supervise(pools, conninfo=server.conninfo).start().started()
+def ours(jobs: Jobs, what: str, more: str = "", *params: object) -> list[dict[str, Any]]:
+    """`what` of each connection of Skipjack's."""
+    statement = f"SELECT {what} FROM pg_stat_activity WHERE application_name LIKE 'skipjack%%' {more}"
+    return jobs.sql(statement, *params)
+
+
+@contextmanager
+def read_only(server: Any, jobs: Jobs) -> Iterator[None]:
+    """As of a server that is about to be replaced."""
+    jobs.sql("ALTER SYSTEM SET default_transaction_read_only = on")
+    jobs.sql("SELECT pg_reload_conf()")
+    yield
+    jobs.sql("ALTER SYSTEM RESET default_transaction_read_only")
+    jobs.sql("SELECT pg_reload_conf()")
+
+
+@contextmanager
+def crowded(server: Any, jobs: Jobs) -> Iterator[None]:
+    """Somebody else has every connection."""
+    with ExitStack() as held:
+
+        def take() -> bool:
+            ours(jobs, "pg_terminate_backend(pid)")
+            try:
+                while True:
+                    held.enter_context(psycopg.connect(server.conninfo))
+            except psycopg.OperationalError:
+                return ours(jobs, "pid") == []
+
+        eventually(take)
+        yield
+
+
+@pytest.fixture
+def small_disk(server: Any) -> Iterator[Path]:
+    """A small file system of the server's, if this is root and may have one."""
+    folder = server.folder / "small"
+    folder.mkdir()
+    owner = server.directory.stat()
+    options = f"size=24m,uid={owner.st_uid},gid={owner.st_gid},mode=700"
+    mounted = (
+        os.geteuid() == 0
+        and not subprocess.run(["mount", "-t", "tmpfs", "-o", options, "-", folder], check=False).returncode
+    )
+    yield folder
+    if mounted:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextmanager
+def full_disk(server: Any, jobs: Jobs) -> Iterator[None]:
+    """The jobs are on a file system of their own, and something else fills it."""
+    folder = server.folder / "small"
+    if not folder.is_mount():
+        pytest.skip("only root can mount a small file system")
+    jobs.sql(f"CREATE TABLESPACE small LOCATION '{folder}'")
+    jobs.sql("ALTER TABLE skipjack.job SET TABLESPACE small")
+    with (folder / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space left"):
+        while True:
+            ballast.write(bytes(4096))
+    yield
+    (folder / "ballast").unlink()
+
+
+@contextmanager
+def terminated(server: Any, jobs: Jobs) -> Iterator[None]:
+    """Somebody ends every connection, again and again."""
+    over = threading.Event()
+
+    def terminate() -> None:
+        with jobs_of(server.conninfo) as own:
+            while not over.wait(0.02):
+                ours(own, "pg_terminate_backend(pid)")
+
+    thread = threading.Thread(target=terminate)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("trouble", [read_only, crowded, full_disk, terminated])
+@pytest.mark.usefixtures("small_disk")
+def test_a_database_in_trouble_is_waited_for(server: Any, supervise: Supervise, tmp_path: Path, trouble: Any) -> None:
+    s = supervise(FLEET, conninfo=server.conninfo).start().started()
+    gate = tmp_path / "gate"
     with jobs_of(server.conninfo) as jobs:
-        ids = jobs.add("work", '{"seconds": 0.01}', count=1_000)
-        for done in range(50, 1_000, 100):
-            eventually(lambda done=done: jobs.counts().get("done", 0) >= done)
-            jobs.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'skipjack%%'")
-        eventually(lambda: jobs.counts() == {"done": 1_000})
-        assert {jobs.get(id)["attempts"] for id in ids} == {1}
+        (long,) = jobs.add("long", f'{{"path": "{gate}"}}')
+        eventually(lambda: ours(jobs, "pid", "AND application_name = 'skipjack heartbeat long'"))
+        jobs.add("work", '{"seconds": 0.001}', count=3_000)
+        eventually(lambda: jobs.counts().get("done", 0) > 50)
+        processes = children(s.pid)
+        with trouble(server, jobs):
+            wait(TROUBLE)
+            asked, refused = transactions(jobs), crowds(server)
+            wait(TROUBLE)
+            # a try a second of each, and what may follow from it; were they busy it would be thousands
+            assert transactions(jobs) - asked < 400
+            assert crowds(server) - refused < 50
+            assert 1 <= loudest(s.output()) <= MOST_LINES
+        gate.touch()
+        eventually(lambda: set(jobs.counts()) == {"done"} and jobs.counts()["done"] > 3_001, within=120, every=0.1)
+        assert jobs.sql("SELECT id FROM skipjack.job WHERE attempts <> 1") == []
+        assert len([note for note in s.noted("start") if note[1] == str(long)]) == 1
+        everyone_works(jobs)
+    assert children(s.pid) == processes
+    assert s.stop() == 0
+
+
+def wait(seconds: float) -> None:
+    """Lets time pass."""
+    end = time.monotonic() + seconds
+    eventually(lambda: time.monotonic() >= end)
+
+
+def transactions(jobs: Jobs) -> int:
+    """How many there have been."""
+    statement = "SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE datname = current_database()"
+    return int(jobs.sql(statement)[0]["n"])
+
+
+def crowds(server: Any) -> int:
+    """How often somebody was told that there are too many."""
+    return (server.folder / "log").read_text(errors="replace").count("too many clients already")
+
+
+def loudest(output: str) -> int:
+    """The lines of the process that had most to say."""
+    return max(
+        Counter(re.findall(r" (\w+\[\d+\]) \w+ ?\w*: (?:waiting for|the database|all is) ", output)).values(), default=0
+    )
+
+
+def everyone_works(jobs: Jobs) -> None:
+    """Worker, reaper, scheduler and listener do what they are for."""
+    (before,) = jobs.sql("SELECT fired, clock_timestamp() AS time FROM skipjack.schedule")
+    jobs.add("work")
+    jobs.sql("""INSERT INTO skipjack.job (type, status, attempts, locked_by, locked_until)
+                VALUES ('work', 'running', 1, 'lost:1:host:1', now() - interval '1 min')""")
+    eventually(lambda: set(jobs.counts()) == {"done"})
+    eventually(lambda: jobs.sql("SELECT fired FROM skipjack.schedule")[0]["fired"] > before["fired"])
+    roles = {f"skipjack {role}" for role in ("worker work", "reaper", "scheduler", "listener")}
+
+    def asked() -> set[str]:
+        rows = ours(jobs, "application_name", "AND query_start > %s", before["time"])
+        return {row["application_name"] for row in rows}
+
+    eventually(lambda: roles <= asked())
+
+
+def test_a_migration_lock_that_somebody_else_holds_is_waited_for(server: Any, supervise: Supervise) -> None:
+    with psycopg.connect(server.conninfo) as other, jobs_of(server.conninfo) as jobs:
+        other.execute(load("migration_lock", "skipjack"), {"schema": "skipjack"})
+        s = supervise(FLEET, conninfo=server.conninfo).start()
+        eventually(lambda: "boot: the database refuses, trying again: somebody else is migrating" in s.output())
+        (said,) = jobs.sql("SELECT clock_timestamp() AS time")
+        eventually(lambda: ours(jobs, "pid", "AND query_start > %s", said["time"]))  # it tries again
+        other.rollback()
+        s.started()
+        everyone_works(jobs)
+    assert s.output().count("somebody else is migrating") == 1
     assert s.stop() == 0

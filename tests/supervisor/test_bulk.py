@@ -12,7 +12,7 @@ import pytest
 from harness import COMMAND, HUNG, Jobs, Supervisor, eventually
 
 from skipjack.runtime.errors import ConfigError
-from skipjack.supervisor.commands.bulk import LONGEST, encoded, lines
+from skipjack.supervisor.commands.bulk import LONGEST, lines, read
 
 Supervise = Callable[..., Supervisor]
 WORK = '[pool.work]\nhandler = "handlers:work"\n'
@@ -33,7 +33,7 @@ def good(count: int, first: int = 0) -> str:
     ],
 )  # fmt: skip
 def test_a_line_is_a_job(line: bytes, job: dict[str, object] | None) -> None:
-    row = encoded(line)
+    row = read(1, line).job
     assert b"\n" not in row
     assert job is None or json.loads(row) == job
 
@@ -66,7 +66,7 @@ def test_a_line_is_a_job(line: bytes, job: dict[str, object] | None) -> None:
 )
 def test_a_line_that_is_no_job(line: bytes, says: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        encoded(line)
+        read(1, line)
     assert str(refused.value).startswith(says)
 
 

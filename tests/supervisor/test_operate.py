@@ -93,8 +93,8 @@ def test_each_id_that_cannot_be_retried_is_a_line_and_the_others_are(supervise: 
     out = supervise(WORK).command("retry", *ids)
     assert (out.returncode, out.stdout) == (1, "retried 2 jobs\n")
     assert out.stderr.splitlines() == [
-        f"skipjack: job {done}: done; only failed and dead jobs can be retried",
-        f"skipjack: job {running}: running; only failed and dead jobs can be retried",
+        f"skipjack: job {done}: done; only failed, dead and ready jobs can be retried",
+        f"skipjack: job {running}: running; only failed, dead and ready jobs can be retried",
         "skipjack: job 77777: no such job",
     ]
     assert jobs.counts() == {"done": 1, "ready": 2, "running": 1}
