@@ -52,6 +52,10 @@ class Cell(IntEnum):
     """When the handler began; 0 while none runs."""
     OVERDUE = 27
     """When the supervisor is to end this worker, because its handler did not end by itself; 0 for never."""
+    SWEPT = 34
+    """In the first slot of a pool: when a claim last looked for jobs from the bottom; written by any of its workers."""
+    WATCHED = 33
+    """1 while the listener hears of new jobs for this worker's pool; written by the listener."""
     SPENT = 28
     """1 when this worker has had its share of jobs or memory, and is to be replaced."""
     DEGRADED = 29

@@ -1,6 +1,7 @@
 """What a role gets when it starts: its place on the board, its name, and how it hears that it should stop."""
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,6 +10,9 @@ from .board import Board, Cell, State
 from .config import Config
 from .incarnation import Incarnation
 from .stop import Stop, pipe
+
+LIVELY = 12.0
+"""Seconds within which a role turns at least once."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +37,19 @@ class Pipe:
         with suppress(BlockingIOError):
             os.write(self.write, b"\0" * min(workers, 1024))
 
-    def drain(self) -> None:
-        """Takes all tokens."""
-        with suppress(BlockingIOError):
-            os.read(self.read, 1 << 16)
+    def drain(self) -> bool:
+        """Takes all tokens; whether there were any."""
+        try:
+            return bool(os.read(self.read, 1 << 16))
+        except BlockingIOError:
+            return False
 
-    def take(self) -> None:
-        """Takes one token, if a sibling was not faster."""
-        with suppress(BlockingIOError):
-            os.read(self.read, 1)
+    def take(self) -> bool:
+        """Takes one token; False if a sibling was faster."""
+        try:
+            return bool(os.read(self.read, 1))
+        except BlockingIOError:
+            return False
 
 
 @dataclass(frozen=True)
@@ -62,10 +70,16 @@ class Child:
     """The other roles' slots, by role."""
     hint: Pipe
     """Tells the reaper that there is an obituary."""
+    bell: Pipe
+    """Tells the listener that a worker has become idle, or that a job waits for another attempt."""
 
     def state(self, state: State) -> None:
         """Says on the board what it is doing; from IDLE on it is ready."""
         self.cells[Cell.STATE] = state
+
+    def alive(self, role: str) -> bool:
+        """Whether the loop of this role turns."""
+        return time.monotonic_ns() - self.board.slot(self.role_slots[role])[Cell.ALIVE] < LIVELY * 1e9
 
     def peers(self, pool: str) -> Iterable[memoryview]:
         """The cells of all workers of `pool`, and of slots that nobody is in."""

@@ -27,7 +27,6 @@ __all__ = [
     "find",
     "load",
     "resolve",
-    "without_effect",
 ]
 
 MOST_WORKERS = 3000
@@ -104,13 +103,6 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
             for name, pool in config.pools.items()
         },
     )
-
-
-def without_effect(config: Config) -> Iterator[str]:
-    """A line for each setting that is accepted and does nothing yet in this version."""
-    for name, pool in config.pools.items():
-        if pool.claim == "auto":
-            yield f'pool.{name}.claim = "auto" takes one job at a time in this version'
 
 
 def resolve(explicit: Path | None) -> Config:

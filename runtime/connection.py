@@ -54,8 +54,10 @@ class Connection(psycopg.Connection[Any]):
         return self.execute(statement, params, prepare=True).fetchall()
 
     def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        if timeout is not None:
+            return super().wait(gen, interval, timeout)
         try:
-            return super().wait(gen, interval, timeout or self.deadline)
+            return super().wait(gen, interval, self.deadline)
         except psycopg.errors._WaitTimeout:
             self.pgconn.finish()
             raise psycopg.OperationalError(f"no answer from the server within {self.deadline:g} s") from None

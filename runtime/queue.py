@@ -1,6 +1,8 @@
 """One worker's side of the queue: settles the outcomes of its jobs and claims the next ones, in one statement."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,12 +28,19 @@ class Claim(NamedTuple):
 
     id: int
     attempt: int
+    losses: int
+    """How often it was lost in a row: a suspect, to be run alone."""
     row: tuple[Any, ...]
     """The rest of it, as the statement returned it."""
     token: str
     seq: int
     deadline: float
     """When the lease is over by this worker's own reckoning, in seconds of `timer.now()`."""
+
+    @property
+    def place(self) -> tuple[datetime, int]:
+        """Its place in the queue."""
+        return self.row[-1], self.id
 
     @property
     def payload(self) -> str:
@@ -55,6 +64,13 @@ class Reply(NamedTuple):
 
     settled: dict[int, str]
     claims: tuple[Claim, ...]
+    whole: bool
+    """Whether the claim began at the bottom, so that no claims mean no jobs."""
+
+
+def statuses(rows: list[tuple[Any, ...]]) -> dict[int, str]:
+    """The new status of each job settled, by id."""
+    return decode(rows[0][0], type=dict[int, str]) if rows[0][0] else {}
 
 
 def deadline(sent: float, lease: float) -> float:
@@ -62,13 +78,26 @@ def deadline(sent: float, lease: float) -> float:
     return sent + lease * (1 - DRIFT)
 
 
+BOTTOM = (datetime.min.replace(tzinfo=UTC), 0)
+"""Below every place; no job's run_at can be that early."""
+SWEEP = 1.0
+"""Seconds between claims that begin at the bottom, per host and pool."""
+
+
 class Queue:
-    """Sends the statements. What to do when a reply is lost is the worker's business (`worker.py`)."""
+    """Sends the statements. What to do when a reply is lost is the worker's business (`worker.py`).
+
+    A claim begins at a floor, the place of the last job claimed. Jobs can appear below it (a transaction that committed
+    late, a job put back or given back), so one claim a second on a host begins at the bottom, and so does the next one when
+    a claim comes back empty. When the last such claim was stands in the first slot of the pool, whoever made it.
+    """
 
     def __init__(self, child: Child, type_: str, pool: Pool, session: Session) -> None:
         self._child = child
         self._session = session
         self._lease = pool.lease
+        self._floor = BOTTOM
+        self._pool_cells = child.board.slot(child.pool_slots[type_][0])
         self._params: dict[str, object] = {
             "type": type_,
             "lease": pool.lease,
@@ -87,27 +116,46 @@ class Queue:
 
     def settle_and_claim(self, outcomes: Sequence[Outcome], limit: int) -> Reply:
         """Settles `outcomes`, then claims up to `limit` jobs (0: settle only). Raises psycopg.Error."""
+        if not limit:
+            return Reply(self.settle(self._session, outcomes), (), True)
         cells = self._child.cells
-        seq = cells[Cell.SENT]
-        if limit:
-            seq += 1
-            cells[Cell.SENT] = seq
+        seq = cells[Cell.SENT] + 1
+        cells[Cell.SENT] = seq
         token = self._child.incarnation.token(seq)
+        sent = now()
+        floor = self._floor
+        if sent - self._pool_cells[Cell.SWEPT] / 1e9 >= SWEEP:
+            self._pool_cells[Cell.SWEPT] = int(sent * 1e9)
+            floor = BOTTOM
+        rows = self._send(self._session, outcomes, token, limit, floor)
+        cells[Cell.HEARD] = seq
+        until = deadline(sent, self._lease)
+        claims = [Claim(row[1], row[2], row[3], row[4:], token, seq, until) for row in rows if row[1] is not None]
+        if claims:
+            claims.sort(key=attrgetter("place"))
+            self._floor = claims[-1].place
+        return Reply(statuses(rows), tuple(claims), floor is BOTTOM)
+
+    def settle(self, session: Session, outcomes: Sequence[Outcome]) -> dict[int, str]:
+        """Settles `outcomes` and claims nothing; the new status of each, by id. Also for another thread, on its own session.
+
+        Raises psycopg.Error.
+        """
+        return statuses(self._send(session, outcomes, "", 0, BOTTOM))
+
+    def _send(
+        self, session: Session, outcomes: Sequence[Outcome], token: str, limit: int, floor: tuple[datetime, int]
+    ) -> list[tuple[Any, ...]]:
         if len(outcomes) > 1:
             # whoever locks several rows does it in the order of their ids, or two of them deadlock
-            outcomes = sorted(outcomes, key=lambda outcome: outcome.id)
-        sent = now()
-        rows = self._session.run(
-            self._settle_and_claim,
-            {**self._params, "outcomes": encode(outcomes).decode(), "token": token, "limit": limit},
-        )
-        if limit:
-            cells[Cell.HEARD] = seq
-        until = deadline(sent, self._lease)
-        return Reply(
-            decode(rows[0][0], type=dict[int, str]) if rows[0][0] else {},
-            tuple(Claim(row[1], row[2], row[3:], token, seq, until) for row in rows if row[1] is not None),
-        )
+            outcomes = sorted(outcomes, key=attrgetter("id"))
+        encoded = encode(outcomes).decode()
+        params = {"outcomes": encoded, "token": token, "limit": limit, "floor_at": floor[0], "floor_id": floor[1]}
+        return session.run(self._settle_and_claim, self._params | params)
+
+    def sweep(self) -> None:
+        """The next claim begins at the bottom."""
+        self._pool_cells[Cell.SWEPT] = 0
 
     def give_back(self, token: str) -> None:
         """Gives back, uncharged, whatever the claim `token` took: its reply was lost. Raises psycopg.Error."""

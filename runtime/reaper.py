@@ -93,7 +93,9 @@ def run(child: Child) -> None:
         types = Counter([*release.run_once(), *reaper.run_once()])
         for type_ in set(types) & set(child.pipes):
             child.pipes[type_].wake(types[type_])
+        if elsewhere := set(types) - set(child.pipes):
+            session.run(load("wake", schema), {"types": sorted(elsewhere)})
         rest = archive.run_once()
         return 0.0 if types.total() >= BATCH else INTERVAL if rest is None else min(rest, INTERVAL)
 
-    run_role(child, "reaper", run_once, child.hint.read)
+    run_role(child, "reaper", run_once, lambda: (child.hint.read,))

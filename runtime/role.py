@@ -13,17 +13,18 @@ LONGEST_PAUSE = 10.0
 """Seconds. A role that does not turn for long is taken for hung and replaced."""
 
 
-def run(child: Child, name: str, run_once: Callable[[], float], *fds: int) -> None:
-    """Calls `run_once`, which returns how long to wait (seconds) before the next time; sooner if one of `fds` is readable.
+def run(child: Child, name: str, run_once: Callable[[], float], fds: Callable[[], tuple[int, ...]] = tuple) -> None:
+    """Calls `run_once`, which returns how long to wait (seconds) before the next time; sooner if one of `fds()` is readable.
 
     While the database is away it tries again and again, and no error of a statement ends the role.
     """
     patience = Patience(name)
     child.state(State.IDLE)
-    pause, wakers = 0.0, fds
+    pause = 0.0
+    wakers: tuple[int, ...] = ()
     while not child.stop.wait(pause, *wakers):
         try:
-            pause, wakers = run_once(), fds
+            pause, wakers = run_once(), fds()
             patience.recovered()
         except psycopg.Error as error:
             pause, wakers = patience.failed(error), ()  # a hint that cannot be followed must not keep us awake

@@ -24,6 +24,8 @@ class Database(Section, frozen=True):
     schema: Annotated[str, Check(checks.schema)] = "skipjack"
     prepare: bool = True
     """Whether statements are prepared, and settings kept by the session; false for a pooler in transaction mode."""
+    listen_url: Annotated[str, Check(checks.url)] = ""
+    """Where to hear of new jobs if `url` leads to a pooler, past it; "" to ask once a second then."""
     data_dir: Annotated[str, checks.length(0, 4095)] = ""
     """The embedded database's folder; `load` fills in one below the state folder of this name."""
 

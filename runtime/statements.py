@@ -21,5 +21,6 @@ def load(name: str, schema: str) -> LiteralString:
 
 
 def place(text: str, schema: str) -> str:
-    """`text` with every `skipjack.` turned into the quoted schema."""
-    return text.replace("skipjack.", sql.Identifier(schema).as_string() + ".")
+    """`text` with every `skipjack.` turned into the quoted schema, and psql's :'schema' and :"schema" into its name."""
+    quoted = sql.Identifier(schema).as_string()
+    return text.replace("skipjack.", f"{quoted}.").replace(":'schema'", f"'{schema}'").replace(':"schema"', quoted)

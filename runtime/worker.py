@@ -8,28 +8,33 @@ import logging
 import os
 import select
 import sys
-from collections.abc import Sequence
 from functools import partial
 
 import psycopg
 
 from . import retry
+from .batch import Batch
 from .board import OUTCOMES, Cell, State
 from .child import Child
+from .companion import Companion
 from .database import Patience, Session
 from .handler import Handler
 from .heartbeat import Heartbeat
 from .interrupt import Interrupt
 from .program import Program
-from .queue import Claim, Queue
+from .queue import Claim, Queue, Reply
 from .recovery import Recovery
 from .retry import Outcome
 from .share import Share
+from .sizer import Sizer
+from .sweeps import Sweeps
+from .takeover import Takeover
 from .timer import now
 
 log = logging.getLogger("skipjack.worker")
 FALLBACK_POLL = 5.0
-"""Seconds after which an idle worker looks for itself, in case a wake-up was lost."""
+"""Seconds after which an idle worker looks for itself, unless the listener lives, which does it for all."""
+NOTHING = Reply({}, (), True)
 LEVELS = {"dead": logging.ERROR, "failed": logging.ERROR, "retry": logging.WARNING, "returned": logging.WARNING}
 """Of the one line that a job's end is worth, where it is not INFO."""
 
@@ -54,34 +59,52 @@ class Worker:
         )
         self._patience = Patience(f"worker {name}")
         self._queue = Queue(child, name, pool, session)
-        self._heartbeat = Heartbeat(child, name, pool, self._interrupt.cancel)
+        beside = Session(
+            child.config.database,
+            f"heartbeat {name}",
+            deadline=max(1.0, pool.heartbeat),
+            connect_timeout=max(2, int(pool.heartbeat)),
+        )
+        patience = Patience(f"heartbeat {name}", cap=max(0.2, pool.heartbeat / 4))
+        self._heartbeat = Heartbeat(child, pool, beside, patience, self._interrupt.cancel)
+        self._takeover = Takeover(self._queue, beside, patience)
+        self._sweeps = Sweeps(beside, patience, pool.lease, child.config.database.schema)
+        self._companion = Companion("heartbeat", self._heartbeat, self._takeover, self._sweeps)
         self._recovery = Recovery(
             self._queue,
             self._patience,
             pool.lease,
             lambda: self._leaving,
             self._settled,
-            self._heartbeat.sweep_later,
+            self._sweep_later,
         )
-        self._limit = pool.claim if isinstance(pool.claim, int) else 1
+        self._sizer = Sizer(pool.claim)
+        self._peers = list(child.peers(name))
+        self._alone = False
+        """Whether the next claim takes one job, from the bottom: a suspect waits there."""
         self._share = Share(pool, child.cells)
         self._pid = os.getpid()
         self._poll = exclusive_poll(child.pipes[name].read, child.stop.fd)
 
     def run(self) -> None:
         """Works until told to stop; then finishes the job in hand and settles it."""
-        self._heartbeat.start()
+        self._companion.start()
         self._child.state(State.IDLE)
         outcomes: list[Outcome] = []
         woken = True
         while outcomes or not self._leaving:
-            claims = self._exchange(outcomes)
-            if claims and woken:
-                self._pass_on(claims)
-            woken = not claims
-            outcomes = self._perform(claims) if claims else []
-            if not claims and not self._leaving:
+            reply, limit = self._exchange(outcomes)
+            for taken in self._takeover.settled():
+                self._note(*taken)
+            if woken and 0 < limit == len(reply.claims):
+                self._pass_on()
+            woken = not reply.claims
+            outcomes = self._perform(reply.claims) if reply.claims else []
+            if not reply.claims and not reply.whole:
+                self._queue.sweep()
+            elif not reply.claims and not self._leaving:
                 self._idle()
+        self._takeover.finish()
         self._cells[Cell.SPENT] = 1  # whoever leaves by itself is replaced, and nobody need worry
 
     @property
@@ -89,39 +112,54 @@ class Worker:
         """Whether it claims no more: it is told to stop, or what a handler keeps may be in disorder."""
         return self._child.stop.requested or self._work.tainted
 
-    def _exchange(self, outcomes: list[Outcome]) -> tuple[Claim, ...]:
-        """Settles, and claims unless told to stop, however long the database is away."""
+    def _exchange(self, outcomes: list[Outcome]) -> tuple[Reply, int]:
+        """Settles, and claims unless told to stop, however long the database is away; what was claimed of how many."""
         while True:
-            limit = 0 if self._leaving else self._limit
+            limit = 0 if self._leaving else 1 if self._alone else self._sizer.limit(self._siblings_idle())
+            if self._alone:
+                self._queue.sweep()
             try:
                 reply = self._queue.settle_and_claim(outcomes, limit)
             except psycopg.Error as error:
                 self._recovery.run(outcomes, error)
                 outcomes = []
                 if self._leaving:
-                    return ()
+                    return NOTHING, 1
             else:
                 self._patience.recovered()
                 self._settled(outcomes, reply.settled)
-                return reply.claims
+                return reply, limit
 
     def _perform(self, claims: tuple[Claim, ...]) -> list[Outcome]:
-        """Runs the handler for each claim, in order; the outcomes."""
-        if now() >= claims[0].deadline:
+        """Runs the handler for each claim, in order; the outcomes that are still to be settled."""
+        start = now()
+        if start >= claims[0].deadline:
             # the reply came so late that the lease may be over: nothing is begun
             return [Outcome(claim.id, claim.token, "unstarted") for claim in claims]
-        outcomes = []
-        self._heartbeat.hold(claims)
-        for claim in claims:
+        # One that was lost before may be what kills hosts. It is run alone, since those in a claim with it would share
+        # its fate: given back it keeps its place, which is the first, and the next claim takes just it.
+        suspects = [claim for claim in claims if claim.losses] if len(claims) > 1 else []
+        self._alone = bool(suspects) or (self._alone and claims[0].losses > 0)
+        batch = Batch(claims, suspects)
+        self._heartbeat.hold(batch.claims)
+        self._takeover.watch(batch)
+        if batch.splits:
+            self._companion.poke()
+        ran = 0
+        while (claim := batch.next()) is not None:
             self._interrupt.prepare()
             if self._leaving or not self._heartbeat.begin(claim):
-                outcomes.append(Outcome(claim.id, claim.token, "unstarted"))
-            else:
-                error = self._run(claim)
-                outcomes.append(retry.outcome(claim.id, claim.token, claim.attempt, error, self._work.unavailable))
+                batch.ended(Outcome(claim.id, claim.token, "unstarted"))
+                continue
+            error = self._run(claim)
+            batch.ended(retry.outcome(claim.id, claim.token, claim.attempt, error, self._work.unavailable))
+            ran += 1
+        self._takeover.leave()
         self._heartbeat.let_go()
-        self._share.take(len(outcomes))
-        return outcomes
+        if ran:
+            self._sizer.learn(ran, now() - start)
+            self._share.take(ran)
+        return batch.take()
 
     def _run(self, claim: Claim) -> BaseException | None:
         cells = self._cells
@@ -137,9 +175,13 @@ class Worker:
         return error
 
     def _settled(self, outcomes: list[Outcome], settled: dict[int, str]) -> None:
-        """Notes what the database made of the outcomes. A job that is missing is not ours any more."""
+        """The outcomes of the last batch are settled: nothing is in hand any more."""
+        self._cells[Cell.JOB] = 0
+        self._note(outcomes, settled)
+
+    def _note(self, outcomes: list[Outcome], settled: dict[int, str]) -> None:
+        """Notes what the database made of outcomes. A job that is missing is not ours any more."""
         cells = self._cells
-        cells[Cell.JOB] = 0
         for outcome in outcomes:
             status = settled.get(outcome.id)
             if status is None:
@@ -147,28 +189,43 @@ class Worker:
                 continue
             ending = outcome.outcome if status == "ready" else status
             cells[OUTCOMES[ending]] += 1
+            if status == "ready" and ending != "unstarted":
+                self._child.bell.wake()  # it waits for its time: the listener looks when that is
             level = LEVELS.get(ending, logging.INFO)
             if log.isEnabledFor(level):
                 said = "" if outcome.error is None else f", attempt {outcome.attempt}: {outcome.error}"
                 log.log(level, "job %d: %s%s", outcome.id, ending, said)
 
-    def _pass_on(self, claims: Sequence[Claim]) -> None:
+    def _siblings_idle(self) -> bool:
+        return any(cells[Cell.STATE] == State.IDLE for cells in self._peers if cells is not self._cells)
+
+    def _sweep_later(self, token: str) -> None:
+        self._sweeps.later(token)
+        self._companion.poke()
+
+    def _pass_on(self) -> None:
         """A claim that came back full may have left work behind: wakes one idle sibling."""
-        if len(claims) == self._limit and any(cells[Cell.STATE] == State.IDLE for cells in self._child.peers(self._name)):
+        if self._siblings_idle():
             self._child.pipes[self._name].wake()
 
     def _idle(self) -> None:
         self._child.state(State.IDLE)
+        if not self._cells[Cell.WATCHED]:
+            self._child.bell.wake()  # after the state, which is what the listener looks at
+        while not self._woken():
+            if not self._child.alive("listener"):
+                return
+
+    def _woken(self) -> bool:
+        """Waits for a token or a signal, or for a poll."""
         pipe, stop = self._child.pipes[self._name], self._child.stop
         if self._poll is None:
-            stop.wait(FALLBACK_POLL, pipe.read)
-            pipe.take()
-            return
-        for fd, _ in self._poll.poll(FALLBACK_POLL):
-            if fd == pipe.read:
-                pipe.take()
-            else:
-                stop.drain()
+            return stop.wait(FALLBACK_POLL, pipe.read) or pipe.take()
+        ready = [fd for fd, _ in self._poll.poll(FALLBACK_POLL)]
+        if stop.fd in ready:
+            stop.drain()
+            return True
+        return pipe.read in ready and pipe.take()
 
 
 def exclusive_poll(read: int, stop: int) -> "select.epoll | None":

@@ -12,6 +12,9 @@ WITH expired AS (
                 WHEN j.locked_until BETWEEN %(outage_from)s::timestamptz AND %(outage_until)s::timestamptz THEN 'returned'
                 -- this very statement may have waited on a line that stood still
                 WHEN %(last)s::timestamptz < now() - make_interval(secs => %(gap)s) AND j.locked_until > %(last)s::timestamptz THEN 'returned'
+                -- one of several claimed together: nobody knows which of them ran
+                WHEN EXISTS (SELECT FROM skipjack.job AS o
+                              WHERE o.status = 'running' AND o.locked_by = j.locked_by AND o.id <> j.id) THEN 'shared'
                 ELSE 'lost' END AS outcome,
            coalesce(extract(epoch FROM t.backoff_base), 2)::double precision AS base,
            coalesce(extract(epoch FROM t.backoff_cap), 3600)::double precision AS cap,

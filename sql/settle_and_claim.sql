@@ -10,6 +10,8 @@
 -- walk over all of job_pkey (10,800 pages for one row).
 -- A paused type is looked up here, and not told to workers: once the pause is committed no claim takes another job. It costs
 -- 3 % of the statement.
+-- The claim begins at a floor, the last job that this worker claimed: while an old snapshot holds back the vacuum, what lies
+-- below are dead entries, and each claim would walk over all of them. Rows can appear below it; see queue.py.
 -- Settle only: limit 0. Claim only: no outcomes.
 WITH settled AS (
     UPDATE skipjack.job AS j
@@ -35,12 +37,13 @@ WITH settled AS (
                SELECT r.id
                  FROM skipjack.job AS r
                 WHERE r.status = 'ready' AND r.type = %(type)s AND r.run_at <= now()
+                  AND (r.run_at, r.id) >= (%(floor_at)s::timestamptz, %(floor_id)s::bigint)
                 ORDER BY r.run_at, r.id
                 LIMIT (SELECT CASE WHEN %(limit)s = 0 THEN 0
                                    WHEN EXISTS (SELECT FROM skipjack.paused_type AS p WHERE p.type = %(type)s) THEN 0
                                    ELSE %(limit)s::bigint + 0 * count(*) END FROM settled)
                   FOR UPDATE SKIP LOCKED))
- RETURNING j.id, j.attempts, j.payload::text, j.idempotency_key, j.max_attempts, j.created_at, j.run_at
+ RETURNING j.id, j.attempts, j.losses, j.payload::text, j.idempotency_key, j.max_attempts, j.created_at, j.run_at
 )
 SELECT s.settled, c.*
   FROM (SELECT json_object_agg(id, status)::text AS settled FROM settled) AS s

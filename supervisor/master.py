@@ -16,7 +16,7 @@ from setproctitle import setproctitle
 
 from ..runtime import orphans
 from ..runtime.board import Cell
-from ..runtime.config import Config, without_effect
+from ..runtime.config import Config
 from ..runtime.errors import ConfigError, DatabaseError, HandlerError
 from ..runtime.prctl import become_subreaper
 from . import instance
@@ -71,8 +71,6 @@ class Master:
         become_subreaper()
         gc.freeze()  # else the first collection in a child copies every page it touches
         log.info("supervisor of %s", self._house.config.path)
-        for warning in without_effect(self._house.config):
-            log.warning("%s", warning)
         self._fleet.start(Stage.BASE, Stage.BOOT)
         self._turn_until(lambda: self._booted or self._stopping())
 

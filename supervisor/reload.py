@@ -9,7 +9,7 @@ import logging
 import os
 from pathlib import Path
 
-from ..runtime.config import Config, load, without_effect
+from ..runtime.config import Config, load
 from ..runtime.errors import ConfigError
 from .fleet import Fleet
 from .roles import House
@@ -59,6 +59,4 @@ class Reload:
             return False
         self._house.adopt(config)
         self._fleet.renew()
-        for warning in without_effect(config):
-            log.warning("%s", warning)
         return True

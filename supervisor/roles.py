@@ -68,7 +68,7 @@ class House:
     def __init__(self, config: Config) -> None:
         self.board = Board()
         self.host = hostname()  # once: a host that is renamed must still recognise its workers' tokens
-        self.hint = Pipe.make()
+        self.hint, self.bell = Pipe.make(), Pipe.make()
         self.pipes: dict[str, Pipe] = {}
         # slot 0 is the supervisor's; a slot is never reused for another role or pool
         self.role_slots = {title: slot for slot, title in enumerate(("postgres", *SINGLES), 1)}
@@ -175,6 +175,7 @@ class House:
                 self.pool_slots,
                 self.role_slots,
                 self.hint,
+                self.bell,
             )
             cells[Cell.PID] = os.getpid()
             child.state(State.BOOTING)

@@ -34,7 +34,7 @@ def check(given: Given, as_json: bool) -> None:
     found = config.resolve(given)
     boot.load_handlers(found)
     seen = look(found)
-    warnings = [*config.without_effect(found), *surprises(found), *seen.warnings, *crowds(connections(found), seen.limits)]
+    warnings = [*surprises(found), *seen.warnings, *crowds(connections(found), seen.limits)]
     data = {
         "file": str(found.path),
         "pools": [described(name, pool) for name, pool in found.pools.items()],

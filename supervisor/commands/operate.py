@@ -108,6 +108,8 @@ def perform(
                 confirm(f"{action.verb} {counted(len(found))}?")
             with progress.bar(action.verb, len(found)) as done:
                 acted, left = act(ask, action.verb, found, action.named if ids else action.chosen, done)
+            if action is RETRY and acted:
+                ask("wake", {"types": sorted(acted)})
             tell_done(action, acted, len(left) + len(problems), as_json)
             if ids:
                 problems += [f"job {id}: locked, or changed meanwhile" for id in left]

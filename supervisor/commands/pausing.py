@@ -53,6 +53,7 @@ def resume(given: Given, types: tuple[str, ...], name: str | None) -> None:
         return
     wanted = storable(types)
     resumed = {row["type"] for row in ask(given, "resume_types", {"types": wanted})}
+    ask(given, "wake", {"types": sorted(resumed)})
     for type in sorted(resumed):
         print(f"type {type} goes on")
     if problems := [f"type {type}: is not paused" for type in wanted if type not in resumed]:

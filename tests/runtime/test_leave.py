@@ -102,11 +102,16 @@ TABLE = [
     (Held("returned", attempts=0), Left("ready", 0, 1, 0, BASE / 2)),
     (Held("returned", cancel=True), Left("failed", 0, 1, 0, None)),
     # claimed and never begun: as if nothing had been
-    (Held("unstarted"), Left("ready", 0, 0, 0, 0.0)),
-    (Held("unstarted", attempts=10, returns=7, losses=3), Left("ready", 9, 7, 3, 0.0)),
-    (Held("unstarted", attempts=1, max_attempts=1, returns=20), Left("ready", 0, 20, 0, 0.0)),
-    (Held("unstarted", attempts=0), Left("ready", 0, 0, 0, 0.0)),
+    (Held("unstarted"), Left("ready", 0, 0, 0, None)),
+    (Held("unstarted", attempts=10, returns=7, losses=3), Left("ready", 9, 7, 3, None)),
+    (Held("unstarted", attempts=1, max_attempts=1, returns=20), Left("ready", 0, 20, 0, None)),
+    (Held("unstarted", attempts=0), Left("ready", 0, 0, 0, None)),
     (Held("unstarted", cancel=True), Left("failed", 0, 0, 0, None)),
+    # several leases ran out together: a loss, but not charged to anybody
+    (Held("shared"), Left("ready", 0, 0, 1, None)),
+    (Held("shared", attempts=10, returns=7, losses=3), Left("ready", 9, 7, 4, None)),
+    (Held("shared", attempts=1, max_attempts=1), Left("ready", 0, 0, 1, None)),
+    (Held("shared", cancel=True), Left("failed", 0, 0, 1, None)),
 ]
 
 

@@ -57,7 +57,8 @@ def catalog(connection: psycopg.Connection, schema: str) -> list[tuple[str, ...]
          UNION ALL
         SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = %(schema)s
          UNION ALL
-        SELECT 'function', proname, prosrc FROM pg_proc WHERE pronamespace = to_regnamespace(%(schema)s)
+        SELECT 'function', proname, replace(prosrc, quote_literal(%(schema)s), 'channel') FROM pg_proc
+         WHERE pronamespace = to_regnamespace(%(schema)s)
          UNION ALL
         SELECT 'constraint', conname, pg_get_constraintdef(oid)
           FROM pg_constraint WHERE connamespace = to_regnamespace(%(schema)s)

@@ -1,0 +1,94 @@
+"""Wake-ups: idle workers ask nothing, and yet a job starts at once."""
+
+import os
+import signal
+from collections.abc import Callable
+from itertools import pairwise
+
+import psycopg
+import pytest
+from harness import Jobs, Supervisor, eventually
+
+Supervise = Callable[..., Supervisor]
+WORK = '[pool.work]\nhandler = "handlers:work"\nconcurrency = 3\n'
+
+
+def waiting(jobs: Jobs) -> list[str]:
+    return [row["type"] for row in jobs.sql("SELECT type FROM skipjack.waiter WHERE until > now()")]
+
+
+def test_an_enqueue_wakes_a_worker_and_one_in_the_future_in_time(supervise: Supervise, jobs: Jobs) -> None:
+    s = supervise(WORK).start().started()
+    eventually(lambda: waiting(jobs) == ["work"])
+    for _ in range(20):
+        (id,) = jobs.add("work")
+        eventually(lambda id=id: jobs.get(id)["status"] == "done", every=0.001)
+    (row,) = jobs.sql("SELECT * FROM skipjack.enqueue('work', delay => '0.7 s')")
+    eventually(lambda: jobs.get(row["id"])["status"] == "done")
+    late = "SELECT id, started_at - run_at AS late FROM skipjack.job WHERE started_at - run_at > interval '2 s'"
+    assert jobs.sql(late) == [], "none waited for the poll, which is 5 s"
+    assert s.stop() == 0
+
+
+def test_a_busy_pool_is_not_notified_and_an_idle_one_is(supervise: Supervise, jobs: Jobs) -> None:
+    s = supervise(WORK + '[pool.idle]\nhandler = "handlers:work"\n').start().started()
+    eventually(lambda: sorted(waiting(jobs)) == ["idle", "work"])
+    jobs.add("work", '{"seconds": 6}', count=3)
+    eventually(lambda: waiting(jobs) == ["idle"])
+    with psycopg.connect(s.conninfo, autocommit=True) as heard:
+        heard.execute("LISTEN skipjack")
+        jobs.add("work", count=2)
+        jobs.add("idle", count=200)
+        jobs.sql("SELECT skipjack.enqueue('idle', delay => '1 min')")
+        jobs.sql("SELECT skipjack.enqueue('idle', delay => '1 s')")
+        said = [notice.payload for notice in heard.notifies(timeout=1)]
+    assert said[0] == "0 idle", "one for a statement, and none for what is far away"
+    assert len(said) == 2
+    assert 0 < int(said[1].partition(" idle")[0]) <= 1000
+    eventually(lambda: jobs.counts() == {"done": 206, "ready": 1})
+    assert s.stop() == 0
+
+
+def test_a_retry_starts_in_time(supervise: Supervise, jobs: Jobs) -> None:
+    s = supervise(
+        '[pool.raises]\nhandler = "handlers:raises"\nmax_attempts = 3\nbackoff = { base = "300ms", cap = "300ms" }\n'
+    )
+    s.start().started()
+    eventually(lambda: waiting(jobs) == ["raises"])
+    (id,) = jobs.add("raises", '{"what": "error"}')
+    eventually(lambda: jobs.get(id)["status"] == "dead")
+    begun = [float(note[4]) for note in s.noted("start")]
+    assert all(later - before < 2.5 for before, later in pairwise(begun)), "the poll is 5 s"
+    assert s.stop() == 0
+
+
+def test_it_goes_on_without_the_listener(supervise: Supervise, jobs: Jobs) -> None:
+    s = supervise(WORK).start().started()
+    os.kill(s.child("listener"), signal.SIGSTOP)
+    (id,) = jobs.add("work")
+    eventually(lambda: jobs.get(id)["status"] == "done")
+    os.kill(s.child("listener"), signal.SIGKILL)
+    for _ in range(5):
+        (id,) = jobs.add("work")
+        eventually(lambda id=id: jobs.get(id)["status"] == "done")
+    eventually(lambda: waiting(jobs) == ["work"])
+    assert s.stop() == 0
+
+
+@pytest.mark.parametrize("concurrency", [4, 64])
+def test_idle_workers_ask_nothing(supervise: Supervise, jobs: Jobs, concurrency: int) -> None:
+    s = supervise(WORK.replace("3", str(concurrency))).start().started()
+    eventually(lambda: waiting(jobs) == ["work"])
+
+    def commits() -> int:
+        jobs.sql("SELECT pg_stat_clear_snapshot()")
+        return jobs.sql("SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")[0]["xact_commit"]
+
+    def quiet() -> bool:
+        """Whether ten seconds cost less than two statements a second; ours, two a look, left out."""
+        before = commits()
+        jobs.sql("SELECT pg_sleep(10)")
+        return commits() - before - 3 < 20
+
+    eventually(quiet)
+    assert s.stop() == 0
