@@ -130,7 +130,7 @@ def test_it_says_when_a_supervisor_is_stopping(supervise: Supervise, jobs: Jobs)
         ({}, ()),
         (
             {Cell.STATE: State.BUSY, Cell.PID: 7, Cell.JOB: 42, Cell.STARTED: 1},
-            (Running(7, 42, pytest.approx(now(), abs=60)),),
+            (Running(7, 42, pytest.approx(now(), abs=3600)),),
         ),
         ({Cell.STATE: State.BUSY, Cell.PID: 7, Cell.JOB: 42}, (Running(7, 42, None),)),
         ({Cell.STATE: State.BUSY, Cell.PID: 7, Cell.STARTED: 1}, ()),

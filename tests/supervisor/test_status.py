@@ -253,7 +253,7 @@ def test_what_is_watched_is_what_is_there(supervise: Supervise, server: Server) 
     with watching(s) as terminal, jobs_of(server.conninfo) as jobs:
         # nothing yet
         eventually(lambda: terminal.shows("no jobs and no pools yet"))
-        assert terminal.shows(f"no exporter answers at 127.0.0.1:{port}")
+        eventually(lambda: terminal.shows(f"no exporter answers at 127.0.0.1:{port}"))
         jobs.add("nobody", count=1500)
         eventually(lambda: terminal.row("nobody").get("due") == "1,500" and terminal.row("nobody")["flags"] == "unserved")
         assert terminal.row("nobody")["busy"] == "-"
