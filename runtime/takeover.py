@@ -60,8 +60,8 @@ class Takeover:
         batch = self._batch
         if now() < self._due:
             return
-        if batch is not None and batch.splits:
-            self._taken.put(batch.take())
+        if batch is not None and (taken := batch.take()):
+            self._taken.put(taken)
         while self._current or not self._taken.empty():
             self._current = self._current or self._taken.get()
             try:

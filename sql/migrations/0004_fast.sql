@@ -49,8 +49,9 @@ CREATE FUNCTION skipjack.wake(type text, due timestamptz) RETURNS void LANGUAGE 
        AND EXISTS (SELECT FROM skipjack.waiter AS w WHERE w.type = wake.type AND w.until > now())
 $$;
 
--- Once a statement and type, however many rows it adds.
-CREATE FUNCTION skipjack.wake_for_new() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- Once a statement and type, however many rows it adds. With its owner's rights: who may INSERT need not read `waiter`.
+CREATE FUNCTION skipjack.wake_for_new() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     PERFORM skipjack.wake(n.type, n.due)
        FROM (SELECT j.type, min(j.run_at) AS due FROM new AS j WHERE j.status = 'ready' GROUP BY j.type) AS n;

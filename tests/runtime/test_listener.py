@@ -62,6 +62,20 @@ def test_a_retry_starts_in_time(supervise: Supervise, jobs: Jobs) -> None:
     assert s.stop() == 0
 
 
+def test_who_may_only_insert_needs_no_other_right(supervise: Supervise, jobs: Jobs) -> None:
+    s = supervise(WORK).start().started()
+    eventually(lambda: waiting(jobs) == ["work"])
+    with jobs.connection.transaction(force_rollback=True):
+        jobs.sql("CREATE ROLE inserter")
+        jobs.sql("GRANT USAGE ON SCHEMA skipjack TO inserter")
+        jobs.sql("GRANT INSERT ON skipjack.job TO inserter")
+        jobs.sql("SET LOCAL ROLE inserter")
+        jobs.sql("INSERT INTO skipjack.job (type) VALUES ('work')")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), jobs.connection.transaction():
+            jobs.sql("SELECT 1 FROM skipjack.waiter")
+    assert s.stop() == 0
+
+
 def test_it_goes_on_without_the_listener(supervise: Supervise, jobs: Jobs) -> None:
     s = supervise(WORK).start().started()
     os.kill(s.child("listener"), signal.SIGSTOP)
