@@ -1,6 +1,7 @@
 """One real PostgreSQL for the whole run, and a database of its own for each test that wants one."""
 
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -108,6 +109,20 @@ def _suite_conninfo(config: pytest.Config) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pg-bin", type=Path, help="folder of another PostgreSQL: --pg-bin=/usr/lib/postgresql/15/bin")
+    parser.addoption("--chaos-seed", type=int, help="repeats the choices of a chaos run, which prints its seed")
+    parser.addoption("--chaos-seconds", type=float, help="how long chaos lasts, in the place of each test's own measure")
+    parser.addoption("--long", action="store_true", help="also the tests that are run by hand, because they take minutes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: takes minutes; run by hand, with --long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: run it with --long"))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -118,6 +133,15 @@ def pytest_configure_node(node) -> None:  # type: ignore[no-untyped-def]  # pyte
 def pytest_unconfigure(config: pytest.Config) -> None:
     if server := config.stash.get(_SERVER, None):
         server.remove()
+
+
+@pytest.fixture
+def dice(pytestconfig: pytest.Config) -> random.Random:
+    """What makes a chaos run's choices. A failure shows the seed."""
+    seed = pytestconfig.getoption("--chaos-seed")
+    seed = random.randrange(1 << 32) if seed is None else seed
+    print(f"--chaos-seed={seed}")
+    return random.Random(seed)
 
 
 @pytest.fixture(scope="session")

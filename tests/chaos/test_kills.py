@@ -16,10 +16,7 @@ Supervise = Callable[..., Supervisor]
 WORK = '[pool.work]\nhandler = "handlers:work"\nmax_attempts = 100\nbackoff = { base = "100ms", cap = "1s" }\n'
 
 
-def test_random_kills_lose_nothing_and_settle_each_claim_once(supervise: Supervise, jobs: Jobs) -> None:
-    seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
-    print(f"CHAOS_SEED={seed}")
-    dice = random.Random(seed)
+def test_random_kills_lose_nothing_and_settle_each_claim_once(supervise: Supervise, jobs: Jobs, dice: random.Random) -> None:
     audited(jobs)
     jobs.add("work", '{"seconds": 0.016}', count=5_000)
     s = supervise(WORK + 'concurrency = 4\nlease = "3s"\n').start().started()

@@ -2,17 +2,16 @@
 
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from chaos.hosts import FAKETIME, turned
 from harness import Jobs, Supervisor, children, eventually
 
 Supervise = Callable[..., Supervisor]
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "15"))
 SCHEDULES = "".join(
     f'[schedule.s{n}]\njob = "work"\nevery = "1s"\ncatch_up = "{"all" if n % 2 else "last"}"\nspread = "0ms"\n'
     for n in range(50)
@@ -20,12 +19,11 @@ SCHEDULES = "".join(
 
 
 @pytest.mark.parametrize("keep_done", ["7d", "0s"])
-def test_four_schedulers_two_of_them_with_wrong_clocks(supervise: Supervise, jobs: Jobs, keep_done: str) -> None:
+def test_four_schedulers_two_of_them_with_wrong_clocks(
+    supervise: Supervise, jobs: Jobs, dice: random.Random, pytestconfig: pytest.Config, keep_done: str
+) -> None:
     """Also while done jobs are removed, so that no key is left to remember a slot by."""
-    assert shutil.which("faketime"), "apt-get install faketime"
-    seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
-    print(f"CHAOS_SEED={seed}")
-    dice = random.Random(seed)
+    assert FAKETIME, "apt-get install faketime"
     jobs.sql("""
         CREATE TABLE fired (key text);
         CREATE FUNCTION fired() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -33,11 +31,12 @@ def test_four_schedulers_two_of_them_with_wrong_clocks(supervise: Supervise, job
         CREATE TRIGGER fired AFTER INSERT ON skipjack.job FOR EACH ROW EXECUTE FUNCTION fired()""")
     pool = f'[pool.work]\nhandler = "handlers:work"\nclaim = 20\nkeep_done = "{keep_done}"\n'
     fleet = [supervise(pool + SCHEDULES, name=f"s{n}") for n in range(4)]
-    wrappers: list[tuple[str, ...]] = [(), (), ("faketime", "-f", "+5m"), ("faketime", "-f", "-5m")]
-    for s, wrapper in zip(fleet, wrappers, strict=True):
-        s.start(*wrapper)
+    fleet[2].environ |= turned("+5m")
+    fleet[3].environ |= turned("-5m")
+    for s in fleet:
+        s.start()
     eventually(lambda: jobs.sql("SELECT count(*) AS n FROM fired")[0]["n"] > 50)
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + (pytestconfig.getoption("--chaos-seconds") or 15)
     while time.monotonic() < end:
         n = dice.randrange(4)
         victims = list(children(fleet[n].pid)) if fleet[n].process and fleet[n].process.poll() is None else []
@@ -45,7 +44,7 @@ def test_four_schedulers_two_of_them_with_wrong_clocks(supervise: Supervise, job
             os.kill(dice.choice(victims), signal.SIGKILL)
         else:
             fleet[n].clean_up()
-            fleet[n].start(*wrappers[n])
+            fleet[n].start()
         pause = time.monotonic() + dice.uniform(0.2, 1.0)
         eventually(lambda pause=pause: time.monotonic() > pause)
     for s in fleet:
