@@ -100,7 +100,7 @@ def _suite_conninfo(config: pytest.Config) -> str:
         return given
     if _SERVER not in config.stash:
         # Only fsync is off: what synchronous_commit does between sessions must stay visible to the tests.
-        server = Server(config.getoption("--pg-bin"), "fsync=off", "max_connections=200")
+        server = Server(config.getoption("--pg-bin"), "fsync=off", "max_connections=400")
         # In the stash before it is ready, so that pytest_unconfigure ends it after a Ctrl-C as well.
         config.stash[_SERVER] = server
         prepare_template(server.start().conninfo)
@@ -133,6 +133,15 @@ def pytest_configure_node(node) -> None:  # type: ignore[no-untyped-def]  # pyte
 def pytest_unconfigure(config: pytest.Config) -> None:
     if server := config.stash.get(_SERVER, None):
         server.remove()
+        for left in Path("/dev/shm").glob("*faketime_s*_[0-9]*"):  # of processes that were killed under faketime
+            if not Path("/proc", left.name.rpartition("_")[2]).exists():
+                left.unlink(missing_ok=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """With `-n auto` two a core: most tests wait for processes that they have started."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.fixture
