@@ -93,7 +93,7 @@ def test_connections_that_hang_without_breaking(supervise: Supervise, jobs: Jobs
     eventually(lambda: jobs.get(expired["id"])["status"] == jobs.get(held[0])["status"] == "done")
     # the worker's own connection hangs too, and its settle is sent again: none of it is the job's fault
     eventually(lambda: jobs.get(held[1])["status"] == "done")
-    assert jobs.sql("SELECT id FROM skipjack.job WHERE attempts <> 1") == []
+    assert jobs.sql("SELECT id FROM skipjack.job WHERE status = 'done' AND attempts <> 1 AND id <> %s", expired["id"]) == []
     for id in held:
         assert [note[1] for note in s.noted("start")].count(str(id)) == 1
     assert children(s.pid) == processes

@@ -46,7 +46,7 @@ def outage(server: Any, s: Supervisor, seconds: float) -> None:
     server.start()
 
 
-@pytest.mark.parametrize("lease", ["6s", "60s"])
+@pytest.mark.parametrize("lease", ["6s", pytest.param("60s", marks=pytest.mark.long)])
 def test_twenty_seconds_without_a_database(server: Any, supervise: Supervise, lease: str) -> None:
     """Once longer than the lease, so that the dead-man's timer ends the handlers, and once shorter, so that they finish."""
     pools = f'[pool.work]\nhandler = "handlers:work"\nconcurrency = 4\nlease = "{lease}"\n'

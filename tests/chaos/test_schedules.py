@@ -18,7 +18,7 @@ SCHEDULES = "".join(
 )
 
 
-@pytest.mark.parametrize("keep_done", ["7d", "0s"])
+@pytest.mark.parametrize("keep_done", [pytest.param("7d", marks=pytest.mark.long), "0s"])
 def test_four_schedulers_two_of_them_with_wrong_clocks(
     supervise: Supervise, jobs: Jobs, dice: random.Random, pytestconfig: pytest.Config, keep_done: str
 ) -> None:

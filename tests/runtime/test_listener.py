@@ -89,7 +89,7 @@ def test_it_goes_on_without_the_listener(supervise: Supervise, jobs: Jobs) -> No
     assert s.stop() == 0
 
 
-@pytest.mark.parametrize("concurrency", [4, 64])
+@pytest.mark.parametrize("concurrency", [pytest.param(4, marks=pytest.mark.long), 64])
 def test_idle_workers_ask_nothing(supervise: Supervise, jobs: Jobs, concurrency: int) -> None:
     s = supervise(WORK.replace("3", str(concurrency))).start().started()
     eventually(lambda: waiting(jobs) == ["work"])

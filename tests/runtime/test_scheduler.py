@@ -81,6 +81,8 @@ def test_ten_thousand_missed_slots_are_handled_in_one_tick(
     write(session, s=Schedule(job="work", every=1.0, catch_up=catch_up, catch_up_window=window, spread=0.0))
     run(session)
     late(jobs, "10000 seconds")
+    # a slot may have passed since it was placed
+    jobs.sql("WITH gone AS (DELETE FROM skipjack.job) UPDATE skipjack.schedule SET fired = 0, missed = 0")
     first = row(jobs)["next_run_at"]
     scheduler.run_once(session, "skipjack")
     found = row(jobs)
