@@ -153,6 +153,9 @@ def stdin_of(claim: Claim) -> IO[bytes]:
 
 
 def report(what: str, stderr: Output) -> str:
-    """One line that says what happened, with the last words of the program; below it the end of its stderr."""
+    """One line that says what happened, with the program's last words; below it the end of its stderr, if it is more."""
     said = stderr.said()
-    return f"{what}: {said.splitlines()[-1][-WORDS:]}\n{said}" if said else what
+    if not said:
+        return what
+    words = said.splitlines()[-1][-WORDS:]
+    return f"{what}: {words}" if words == said else f"{what}: {words}\n{said}"
