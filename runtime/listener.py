@@ -136,9 +136,13 @@ class Listener:
 
     def _wake_due(self) -> None:
         now = time.monotonic()
-        for type_ in [type_ for type_, due in self._due.items() if due <= now]:
-            del self._due[type_]
-            self._wake(type_)
+        if fired := [type_ for type_, due in self._due.items() if due <= now]:
+            for type_ in fired:
+                del self._due[type_]
+                self._wake(type_)
+            for type_, due_in in self._session.run(self._look, {"types": fired}):
+                if due_in > 0:
+                    self._expect(type_, due_in)  # the next one
 
     def _wake(self, type_: str) -> None:
         # one token is enough: whoever claims a job passes it on while siblings are idle

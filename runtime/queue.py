@@ -131,8 +131,9 @@ class Queue:
         cells[Cell.HEARD] = seq
         until = deadline(sent, self._lease)
         claims = [Claim(row[1], row[2], row[3], row[4:], token, seq, until) for row in rows if row[1] is not None]
-        if claims:
+        if len(claims) > 1:
             claims.sort(key=attrgetter("place"))
+        if claims:
             self._floor = claims[-1].place
         return Reply(statuses(rows), tuple(claims), floor is BOTTOM)
 

@@ -16,15 +16,16 @@ class Sizer:
     """The sizes of one worker's claims."""
 
     def __init__(self, claim: int | Literal["auto"]) -> None:
-        self._auto = claim == "auto"
+        self.auto = claim == "auto"
+        """Whether it leaves work to idle siblings, and so must know of them."""
         self._most = AUTO_MOST if claim == "auto" else claim
-        self._target = AUTO_TARGET if self._auto else TARGET
-        self._grown = 1 if self._auto else self._most
+        self._target = AUTO_TARGET if self.auto else TARGET
+        self._grown = 1 if self.auto else self._most
         self._mean = 0.0
 
     def limit(self, siblings_idle: bool) -> int:
         """Jobs to take. `siblings_idle`: another worker of this pool has nothing to do; "auto" leaves it the rest."""
-        if self._auto and siblings_idle:
+        if self.auto and siblings_idle:
             return 1
         fitting = self._most if self._mean * self._most <= self._target else int(self._target / self._mean)
         return max(1, min(fitting, self._grown))

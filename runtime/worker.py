@@ -115,7 +115,9 @@ class Worker:
     def _exchange(self, outcomes: list[Outcome]) -> tuple[Reply, int]:
         """Settles, and claims unless told to stop, however long the database is away; what was claimed of how many."""
         while True:
-            limit = 0 if self._leaving else 1 if self._alone else self._sizer.limit(self._siblings_idle())
+            limit = (
+                0 if self._leaving else 1 if self._alone else self._sizer.limit(self._sizer.auto and self._siblings_idle())
+            )
             if self._alone:
                 self._queue.sweep()
             try:
@@ -143,7 +145,7 @@ class Worker:
         batch = Batch(claims, suspects)
         self._heartbeat.hold(batch.claims)
         self._takeover.watch(batch)
-        if batch.splits:
+        if len(claims) > 1:
             self._companion.poke()
         ran = 0
         while (claim := batch.next()) is not None:

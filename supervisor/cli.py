@@ -14,6 +14,7 @@ import psycopg
 
 from ..runtime import config, database, logs, migrate
 from ..runtime.errors import ConfigError, DatabaseError, SkipjackError
+from .bench import command as bench
 from .commands import check, completion, dead, init, jobs, operate, pausing, reloading, schedules, status
 
 
@@ -78,6 +79,7 @@ for subcommand in (
     *pausing.COMMANDS,
     *reloading.COMMANDS,
     *schedules.COMMANDS,
+    *bench.COMMANDS,
 ):
     command.add_command(subcommand)
 

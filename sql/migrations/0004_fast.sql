@@ -49,12 +49,13 @@ CREATE FUNCTION skipjack.wake(type text, due timestamptz) RETURNS void LANGUAGE 
        AND EXISTS (SELECT FROM skipjack.waiter AS w WHERE w.type = wake.type AND w.until > now())
 $$;
 
--- Once a statement and type, however many rows it adds. With its owner's rights: who may INSERT need not read `waiter`.
+-- Once a statement and type, however many rows it adds, and once for those that are yet to come. With its owner's rights: who may INSERT need not read `waiter`.
 CREATE FUNCTION skipjack.wake_for_new() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     PERFORM skipjack.wake(n.type, n.due)
-       FROM (SELECT j.type, min(j.run_at) AS due FROM new AS j WHERE j.status = 'ready' GROUP BY j.type) AS n;
+       FROM (SELECT j.type, min(j.run_at) AS due FROM new AS j
+              WHERE j.status = 'ready' GROUP BY j.type, j.run_at > now()) AS n;
     RETURN NULL;
 END $$;
 CREATE TRIGGER job_wake AFTER INSERT ON skipjack.job

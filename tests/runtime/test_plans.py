@@ -383,10 +383,11 @@ def test_the_reaper_reads_only_running_rows(queue: Queue) -> None:
         assert plan.buffers < FEW * (4 + expected / 2) + dead(queue, 2 * WALK), plan
 
 
-def test_due_descends_once_for_each_type(queue: Queue) -> None:
+def test_due_descends_twice_for_each_type(queue: Queue) -> None:
     rows, plan = queue.run("due", {"types": ["email", "nobody", "nothing"]})
-    assert [row[0] for row in rows] == (["email"] if queue.full else [])
-    assert plan.indexes() == ["job_ready"] and "type = t.type" in plan.scans()[0].condition, plan
+    assert [row[0] for row in rows if row[1] <= 0] == (["email"] if queue.full else [])
+    assert {row[0] for row in rows} <= {"email"}
+    assert plan.indexes() == ["job_ready"] * 2 and "type = t.type" in plan.scans()[0].condition, plan
     assert not any(node.kind == "Sort" for node in plan), plan
     assert plan.buffers < FEW + dead(queue, WALK), plan
 

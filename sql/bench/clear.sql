@@ -1,0 +1,2 @@
+-- Every contender finds the table as new.
+TRUNCATE skipjack.job

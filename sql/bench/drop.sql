@@ -1,0 +1,2 @@
+-- All that a bench has made.
+DROP SCHEMA IF EXISTS :"schema" CASCADE

@@ -1,0 +1,2 @@
+-- A notification and nothing else.
+NOTIFY :"schema"
