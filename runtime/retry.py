@@ -6,12 +6,14 @@ reaper of any host share one rule.
 
 import random
 import traceback
+from pathlib import Path
 
 import msgspec
 
 from .database import is_infrastructure
 from .job import Cancelled, Fail, Retry, Unavailable
 
+OURS = str(Path(__file__).parent)
 ERROR_BYTES = 8000
 """What is kept of an error: its head, which names it, and its tail, which says where."""
 
@@ -60,7 +62,10 @@ def describe(error: BaseException) -> str:
     if isinstance(error, (Retry, Fail, Unavailable, Cancelled)):
         return storable(said or type(error).__name__)
     head = f"{type(error).__name__}: {said}".rstrip(": ")
-    return storable(head + "\n" + "".join(traceback.format_exception(error)).rstrip())
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None and where.tb_frame.f_code.co_filename.startswith(OURS):
+        where = where.tb_next  # the way to the handler says nothing
+    return storable(head + "\n" + "".join(traceback.format_exception(type(error), error, where)).rstrip())
 
 
 def storable(text: str) -> str:
