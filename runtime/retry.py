@@ -4,6 +4,7 @@ How long a retry waits is decided in the database (`skipjack.leave` in the migra
 reaper of any host share one rule.
 """
 
+import os
 import random
 import traceback
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 from .database import is_infrastructure
 from .job import Cancelled, Fail, Retry, Unavailable
 
-OURS = str(Path(__file__).parent)
+OURS = f"{Path(__file__).parent}{os.sep}"
 ERROR_BYTES = 8000
 """What is kept of an error: its head, which names it, and its tail, which says where."""
 
