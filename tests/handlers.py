@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import os
 import random
+import select
 import signal
 import socket
 import sys
@@ -252,4 +253,13 @@ async def keeps_async(job: Job) -> None:
         KEPT_TASKS.append(asyncio.create_task(asyncio.sleep(1000)))
     assert not KEPT_TASKS[0].done()
     await asyncio.sleep(job.payload.get("seconds", 0.01))
+    note("end", job)
+
+
+def selects(job: Job) -> None:
+    """As `work`, without a sleep, which faketime breaks where it leaves the monotonic clock alone."""
+    note("start", job)
+    end = time.monotonic() + job.payload.get("seconds", 0)
+    while (left := end - time.monotonic()) > 0:
+        select.select([], [], [], min(0.05, left))
     note("end", job)
