@@ -85,9 +85,10 @@ class Heartbeat:
     def _beat(self, held: Sequence[Claim]) -> None:
         ours = [claim for claim in held if claim.id not in self._lost]
         claims = [{"id": c.id, "token": c.token} for c in sorted(ours, key=lambda claim: claim.id)]
-        sent = now()
-        self._child.cells[Cell.BEAT_SENT] = self._child.cells[Cell.BEAT_SENT] or int(sent * 1e9)
+        self._child.cells[Cell.BEAT_SENT] = self._child.cells[Cell.BEAT_SENT] or int(now() * 1e9)
         try:
+            self._session.open()  # before the lease is reckoned from `sent`
+            sent = now()
             rows = self._session.run(self._statement, {"lease": self._pool.lease, "held": encode(claims).decode()})
         except psycopg.Error as error:
             pause = self._patience.failed(error)

@@ -118,6 +118,7 @@ class Queue:
         """Settles `outcomes`, then claims up to `limit` jobs (0: settle only). Raises psycopg.Error."""
         if not limit:
             return Reply(self.settle(self._session, outcomes), (), True)
+        self._session.open()  # before the lease is reckoned from now: through a line that stands still it takes a while
         cells = self._child.cells
         seq = cells[Cell.SENT] + 1
         cells[Cell.SENT] = seq

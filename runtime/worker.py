@@ -135,8 +135,8 @@ class Worker:
     def _perform(self, claims: tuple[Claim, ...]) -> list[Outcome]:
         """Runs the handler for each claim, in order; the outcomes that are still to be settled."""
         start = now()
-        if start >= claims[0].deadline:
-            # the reply came so late that the lease may be over: nothing is begun
+        if claims[0].deadline - start < self._pool.lease / 2:
+            # the reply came so late that the lease may be over before it can be renewed: nothing is begun
             return [Outcome(claim.id, claim.token, "unstarted") for claim in claims]
         # One that was lost before may be what kills hosts. It is run alone, since those in a claim with it would share
         # its fate: given back it keeps its place, which is the first, and the next claim takes just it.

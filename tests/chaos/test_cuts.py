@@ -1,12 +1,22 @@
 """The connection is cut at the worst moments: the outcome is applied once, and no claim stays an orphan."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from audit import audited, violations
 from harness import Jobs, Supervisor, children, eventually
 from proxy import Proxy
+
+from skipjack.runtime.board import Board
+from skipjack.runtime.child import Child
+from skipjack.runtime.config import Config, Database, Pool
+from skipjack.runtime.database import Session
+from skipjack.runtime.incarnation import Incarnation
+from skipjack.runtime.queue import Queue
+from skipjack.runtime.timer import now
 
 Supervise = Callable[..., Supervisor]
 POOL = '[pool.work]\nhandler = "handlers:work"\nlease = "10m"\n'
@@ -98,3 +108,21 @@ def test_connections_that_hang_without_breaking(supervise: Supervise, jobs: Jobs
         assert [note[1] for note in s.noted("start")].count(str(id)) == 1
     assert children(s.pid) == processes
     assert s.stop() == 0
+
+
+def test_a_lease_is_not_reckoned_from_before_the_connection(jobs: Jobs, proxy: Proxy) -> None:
+    """Found by chaos: through a line that stood still it began with its lease nearly over, and its job was charged."""
+    pool = Pool(handler="handlers:work", lease=10.0)
+    config = Config(path=Path("/x"), database=Database(url=proxy.conninfo), pools={"work": pool})
+    board = Board()
+    nobody: Any = None
+    child = Child(config, board, board.slot(9), Incarnation("h", 1, 2), nobody, {}, {"work": [9]}, {}, nobody, nobody)
+    session = Session(config.database, "test")
+    jobs.add("work")
+    proxy.flowing.clear()
+    again = threading.Timer(3.0, proxy.flowing.set)
+    again.start()
+    (claim,) = Queue(child, "work", pool, session).settle_and_claim((), 1).claims
+    assert claim.deadline - now() > 8
+    again.join()
+    session.close()
