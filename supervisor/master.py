@@ -86,6 +86,8 @@ class Master:
             self._fleet.stop(stage, time.monotonic() + seconds)
             self._turn_until(partial(self._fleet.gone, stage))
         log.info("stopped")
+        # the interpreter puts the default handlers back while it ends: a late QUIT would change our exit code
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
     def _turn_until(self, over: Callable[[], bool]) -> None:
         while not over():

@@ -100,7 +100,7 @@ def _suite_conninfo(config: pytest.Config) -> str:
         return given
     if _SERVER not in config.stash:
         # Only fsync is off: what synchronous_commit does between sessions must stay visible to the tests.
-        server = Server(config.getoption("--pg-bin"), "fsync=off", "max_connections=400")
+        server = Server(config.getoption("--pg-bin"), "fsync=off", "max_connections=300")
         # In the stash before it is ready, so that pytest_unconfigure ends it after a Ctrl-C as well.
         config.stash[_SERVER] = server
         prepare_template(server.start().conninfo)

@@ -46,6 +46,9 @@ class Line:
         self.late: list[tuple[Any, dict[str, Any]]] = []
         self._world = world
 
+    def open(self) -> None:
+        """The connection is there."""
+
     def run(self, statement: Any, params: dict[str, Any]) -> list[tuple[Any, ...]]:
         fate, self.fate = self.fate, "answered"
         if fate == "late":

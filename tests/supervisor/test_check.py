@@ -135,7 +135,7 @@ def test_the_bounds_of_a_role_and_a_database_are_seen_and_too_narrow(supervise: 
             text = s.command("check")
     server, role, database = found["limits"]
     # the server holds those of other tests as well, and keeps three back for superusers
-    assert (server["scope"], server["most"]) == ("server", 397)
+    assert (server["scope"], server["most"]) == ("server", 297)
     assert role == {"scope": "role", "most": 10, "others": 1, "ours": 1}
     assert database == {"scope": "database", "most": 11, "others": 1, "ours": 1}
     assert narrow(found) == []
