@@ -20,7 +20,7 @@ from ..signals import blocked
 from .ground import Ground, tail
 from .loop import PARAMS
 
-HEAD = "SELECT s.settled, c.*"
+HEAD = "s.settled, c.*"
 """The columns of settle_and_claim.sql, which pgbench could not carry over to the next call."""
 LONGEST = 60
 """Seconds that it runs if nobody ends it."""
@@ -37,7 +37,7 @@ def find() -> Path | None:
 
 def script(schema: str) -> str:
     """settle_and_claim.sql for pgbench: settles the job before, claims the next. Each claim has a token of its own."""
-    statement = load("settle_and_claim", schema).replace(HEAD, load("bench/carry", schema))
+    statement = load("settle_and_claim", schema).replace(f"SELECT {HEAD}", load("bench/carry", schema))
     variables = re.sub(r"%\((\w+)\)s", r":\1", statement).replace("%%", "%")
     return f"\\set seq :seq + 1\n\\set token 1000000000000 * (:client_id + 1) + :seq\n{variables} \\gset\n"
 
