@@ -19,6 +19,7 @@ from .timer import now
 
 encode = msgspec.json.Encoder(decimal_format="string").encode
 decode = msgspec.json.decode
+decode_statuses = msgspec.json.Decoder(dict[int, str]).decode
 DRIFT = 0.05
 """The part of a lease that is kept back for the drift between this host's clock and the database's."""
 
@@ -30,6 +31,8 @@ class Claim(NamedTuple):
     attempt: int
     losses: int
     """How often it was lost in a row: a suspect, to be run alone."""
+    waited: float
+    """Seconds from its run_at to the claim, by the database's clock."""
     row: tuple[Any, ...]
     """The rest of it, as the statement returned it."""
     token: str
@@ -70,7 +73,7 @@ class Reply(NamedTuple):
 
 def statuses(rows: list[tuple[Any, ...]]) -> dict[int, str]:
     """The new status of each job settled, by id."""
-    return decode(rows[0][0], type=dict[int, str]) if rows[0][0] else {}
+    return decode_statuses(rows[0][0]) if rows[0][0] else {}
 
 
 def deadline(sent: float, lease: float) -> float:
@@ -131,7 +134,7 @@ class Queue:
         rows = self._send(self._session, outcomes, token, limit, floor)
         cells[Cell.HEARD] = seq
         until = deadline(sent, self._lease)
-        claims = [Claim(row[1], row[2], row[3], row[4:], token, seq, until) for row in rows if row[1] is not None]
+        claims = [Claim(row[1], row[2], row[3], row[4], row[5:], token, seq, until) for row in rows if row[1] is not None]
         if len(claims) > 1:
             claims.sort(key=attrgetter("place"))
         if claims:

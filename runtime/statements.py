@@ -3,6 +3,7 @@
 A file is written for the schema `skipjack`; `load` puts the configured schema in its place.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import LiteralString
@@ -18,6 +19,15 @@ def load(name: str, schema: str) -> LiteralString:
     text = (SQL / f"{name}.sql").read_text()
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("--"))
     return place("\n".join(lines), schema)
+
+
+@cache
+def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """The statement as the protocol wants it, with `$1` for the first `%(name)s` and so on, and the names in that order."""
+    names = dict.fromkeys(re.findall(r"%\((\w+)\)s", statement))
+    numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
+    query = re.sub(r"%\((\w+)\)s|%%", lambda match: numbers[match[1]] if match[1] else "%", statement)
+    return query.encode(), tuple(names)
 
 
 def place(text: str, schema: str) -> str:

@@ -37,7 +37,7 @@ class Sigevent(ctypes.Structure):
 
 if sys.platform == "linux":
     CLOCK = time.CLOCK_BOOTTIME
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.PyDLL(None, use_errno=True)  # the calls do not block: to give up the GIL for each costs more than they do
 
     def now() -> float:
         """Seconds of the clock that leases are reckoned by on this host: it runs on while the host is suspended."""

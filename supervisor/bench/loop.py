@@ -91,12 +91,9 @@ def spin(session: Session, order: Order) -> None:
     while True:
         seq += 1
         token = f"bare-loop:{os.getpid()}:{id(session):x}:{seq}"
-        result = connection.execute(statement, params | {"token": token}, prepare=True).pgresult
-        assert result is not None
-        ids = sorted(int(id_) for row in range(result.ntuples) if (id_ := result.get_value(row, 1)) is not None)
+        rows = connection.run(statement, params | {"token": token})
+        ids = sorted(row[1] for row in rows if row[1] is not None)
         if not ids:
             return
-        floor_at = result.get_value(0, 8)
-        assert floor_at is not None
         outcomes = (f'{{"id":{id_},"token":"{token}","outcome":"done","attempt":1}}' for id_ in ids)
-        params |= {"outcomes": f"[{','.join(outcomes)}]", "floor_at": floor_at.decode(), "floor_id": ids[-1]}
+        params |= {"outcomes": f"[{','.join(outcomes)}]", "floor_at": rows[0][-1], "floor_id": ids[-1]}
