@@ -3,6 +3,7 @@ not begun are given back, so that one slow job holds up no other.
 """
 
 import queue
+import threading
 from collections.abc import Iterator
 
 import psycopg
@@ -29,6 +30,8 @@ class Takeover:
         self._batch: Batch | None = None
         self._due = float("inf")
         self._taken: queue.Queue[list[Outcome]] = queue.Queue()
+        self._taking = threading.Lock()
+        """Held while outcomes are in neither the batch nor the queue, where a worker that leaves would look for them."""
         self._current: list[Outcome] | None = None
         self._settled: queue.SimpleQueue[Settled] = queue.SimpleQueue()
 
@@ -48,6 +51,8 @@ class Takeover:
 
     def finish(self) -> None:
         """Waits until all that was taken is settled; before the worker leaves, which would leave them to their lease."""
+        with self._taking:
+            pass
         self._taken.join()
 
     def due(self) -> float:
@@ -60,8 +65,10 @@ class Takeover:
         batch = self._batch
         if now() < self._due:
             return
-        if batch is not None and (taken := batch.take()):
-            self._taken.put(taken)
+        if batch is not None:
+            with self._taking:
+                if taken := batch.take():
+                    self._taken.put(taken)
         while self._current or not self._taken.empty():
             self._current = self._current or self._taken.get()
             try:
