@@ -2,8 +2,9 @@
 
 NOTIFY is a hint, and only given while somebody waits: when a pool has idle workers its type stands in the table `waiter`,
 which the trigger on `job` looks at. After it was put there comes a look at the queue, which also tells when the next job
-is due; until then nothing is asked. What no notification tells (one that was lost, a job due later than a poll, a commit
-that overtook the entry in `waiter`) is found by the look at each poll.
+is due; until then nothing is asked. What no notification tells (one that was lost, a job due later than a poll) is found by
+the look at each poll. A transaction that enqueued before the entry in `waiter` was there, and commits after the look, tells
+nobody either: so the first looks follow each other soon, and such a job waits no longer than its transaction lasted.
 """
 
 import time
@@ -22,6 +23,8 @@ POLL = 5.0
 """Seconds. skipjack.wake() does not tell of jobs that are due later: the next look will."""
 DEAF_POLL = 1.0
 """Seconds, behind a pooler that lends a session for one transaction at a time: there is nothing to hear."""
+SECOND_LOOK = 0.1
+"""Seconds after a type was put into `waiter`; each further look comes after twice as long, up to a poll."""
 BREATH = 0.02
 """Seconds between looks, however often the bell rings."""
 LATE = 0.001
@@ -47,6 +50,7 @@ class Listener:
         self._due: dict[str, float] = {}
         """When the next job of a type is due, as far as is known."""
         self._poll = self._asked = 0.0
+        self._pause = SECOND_LOOK
         schema = child.config.database.schema
         self._listen, self._wait, self._wait_no_more, self._look = (
             load(name, schema) for name in ("listen", "wait", "wait_no_more", "due")
@@ -75,10 +79,12 @@ class Listener:
         if now >= self._poll:
             self._announce(idle)
             self._ask(sorted({*idle, *self._heard_for}))  # also those whose workers are about to be idle
-            self._poll = now + (POLL if self._hears else DEAF_POLL)
+            self._pause = SECOND_LOOK if fresh else min(2 * self._pause, POLL)
+            self._poll = now + (self._pause if self._hears else DEAF_POLL)
         elif fresh:
             self._announce(fresh)
             self._ask(fresh)
+            self._pause, self._poll = SECOND_LOOK, min(self._poll, now + SECOND_LOOK)
         self._retire(idle, now)
         for notice in connection.notifies(timeout=0):
             delay, _, type_ = notice.payload.partition(" ")

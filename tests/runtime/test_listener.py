@@ -4,10 +4,18 @@ import os
 import signal
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from harness import Jobs, Supervisor, eventually
+
+from skipjack.runtime import listener
+from skipjack.runtime.board import Board, Cell, State
+from skipjack.runtime.child import Child, Pipe
+from skipjack.runtime.config import Config, Database, Pool
+from skipjack.runtime.incarnation import Incarnation
 
 Supervise = Callable[..., Supervisor]
 WORK = '[pool.work]\nhandler = "handlers:work"\nconcurrency = 3\n'
@@ -109,3 +117,26 @@ def test_idle_workers_ask_nothing(supervise: Supervise, jobs: Jobs, concurrency:
 
     eventually(quiet)
     assert s.stop() == 0
+
+
+def test_an_enqueue_that_the_gate_let_pass_in_silence_waits_no_longer_than_its_transaction(
+    jobs: Jobs, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trigger ran before the type stood in `waiter`, its commit came after the look: it waited for a poll, 5 s."""
+    monkeypatch.setattr(listener, "POLL", 3600.0)
+    board, nobody = Board(), None
+    config = Config(path=Path("/x"), database=Database(url=database), pools={"work": Pool(handler="handlers:work")})
+    pipe, bell = Pipe.make(), Pipe.make()
+    incarnation = Incarnation("h", 1, 2)
+    child: Any = Child(config, board, board.slot(8), incarnation, nobody, {"work": pipe}, {"work": [9]}, {}, bell, bell)  # type: ignore[arg-type]
+    board.slot(9)[Cell.STATE] = State.IDLE
+    watching = listener.Listener(child)
+    with psycopg.connect(database) as caller:
+        caller.execute("INSERT INTO skipjack.job (type) VALUES ('work')")
+        watching.run_once()
+        assert jobs.sql("SELECT type FROM skipjack.waiter") == [{"type": "work"}]
+        assert not pipe.drain()
+        caller.commit()
+        eventually(lambda: watching.run_once() and pipe.drain())
+    for each in (pipe, bell):
+        each.close()
