@@ -26,10 +26,10 @@ from skipjack.runtime.queue import BOTTOM, encode
 from skipjack.runtime.retry import Outcome
 from skipjack.runtime.statements import load
 
-READY, DONE, DEAD_ENTRIES = 200_000, 300_000, 20_000
+READY, DONE, DONE_LONG, DEAD_ENTRIES = 200_000, 300_000, 2_000_000, 20_000
 STATES = {
     "empty": "never analyzed",
-    "stale": "200,000 ready and 300,000 done rows, analyzed when there were none",
+    "stale": "200,000 ready and 300,000 done rows (with --long 2,000,000), analyzed when there were none",
     "cached": "the same, and the plans were made when there were none",
     "fresh": "the same rows, analyzed",
     "dead": "and 20,000 dead entries at the head of the queue, kept by an old snapshot",
@@ -37,12 +37,12 @@ STATES = {
 FEW = 60
 """Buffers. A claim of one job needs about 30: four descents, and an entry in each index for the new version."""
 
-FILL = f"""
+FILL = """
 INSERT INTO skipjack.job (type, status, attempts, run_at, finished_at, idempotency_key, payload)
 SELECT 'email', CASE WHEN done THEN 'done' ELSE 'ready' END, done::integer,
-       now() - make_interval(secs => {READY + DONE} - n),
-       CASE WHEN done THEN now() END, CASE WHEN n % 10 = 0 THEN 'key-' || n END, '{{"to": "somebody@example.com"}}'
-  FROM generate_series(1, {READY + DONE}) AS n, LATERAL (SELECT n <= {DONE}) AS _ (done)
+       now() - make_interval(secs => %(all)s - n),
+       CASE WHEN done THEN now() END, CASE WHEN n %% 10 = 0 THEN 'key-' || n END, '{"to": "somebody@example.com"}'
+  FROM generate_series(1, %(all)s) AS n, LATERAL (SELECT n <= %(done)s) AS _ (done)
 """
 WORK_OFF = [
     f"""UPDATE skipjack.job SET status = 'running', locked_by = 'else:1:f:' || id, locked_until = now() + interval '1 min'
@@ -246,12 +246,19 @@ def opened(conninfo: str, state: str) -> Iterator[Queue]:
             session.close()
 
 
+def fill(conninfo: str, request: pytest.FixtureRequest) -> None:
+    done = DONE_LONG if request.config.getoption("--long") else DONE
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute(FILL, {"all": READY + done, "done": done})
+
+
 @pytest.fixture(scope="module")
-def filled(postgres: str) -> Iterator[str]:
+def filled(request: pytest.FixtureRequest, postgres: str) -> Iterator[str]:
     """Name of the database that the full ones are copies of: filled after it was analyzed, and vacuumed by nobody."""
     with new_database(postgres) as conninfo:
         make_schema(conninfo)
-        execute(conninfo, "ANALYZE skipjack.job", FILL)
+        execute(conninfo, "ANALYZE skipjack.job")
+        fill(conninfo, request)
         yield str(conninfo_to_dict(conninfo)["dbname"])
 
 
@@ -268,7 +275,7 @@ def queue(request: pytest.FixtureRequest, postgres: str) -> Iterator[Queue]:
                     queue.run_all()
                     for _ in range(10):  # a generic plan is made at the sixth
                         queue.enqueue("first")
-                    execute(conninfo, FILL)
+                    fill(conninfo, request)
                 yield queue
         return
     with new_database(postgres, request.getfixturevalue("filled")) as conninfo, psycopg.connect(conninfo) as old:
