@@ -4,7 +4,6 @@ On a cron expression of its own, in small batches that hold no claim up, by one 
 lock is held for a batch only. Failed and dead jobs stay until somebody decides, unless `keep_dead` says otherwise.
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -12,12 +11,13 @@ from datetime import UTC, datetime
 
 import psycopg
 
-from . import cron
+from . import cron, logs
 from .config import Retention
 from .database import Session, is_infrastructure
+from .logs import event
 from .statements import load
 
-log = logging.getLogger("skipjack.archive")
+log = logs.logger("skipjack.archive")
 BATCH = 500
 """Rows in one transaction: some 10 ms, in which the rows of a batch, and nothing else, are locked."""
 REST = 9.0
@@ -74,7 +74,9 @@ class Archive:
             if is_infrastructure(error):
                 raise
             # a foreign key to a job, a lock on the table: the other types, and the leases, must not wait for it
-            log.warning("%s %s is put off until the next pass: %s", statement, params.get("type", ""), error)
+            type_ = params.get("type", "")
+            fields = event("retention.refused", statement=statement, type=type_)
+            log.warning("%s %s is put off until the next pass: %s", statement, type_, error, extra=fields)
             return 0
 
     def _duties(self) -> list[tuple[str, dict[str, object]]]:
@@ -96,5 +98,5 @@ class Archive:
                 return None
             ((rows,),) = connection.execute(load(statement, self._schema), {**params, "limit": BATCH}).fetchall()
         if rows:
-            log.debug("%s: %d rows", statement, rows)
+            log.debug("%s: %d rows", statement, rows, extra=event("retention.removed", statement=statement, rows=rows))
         return int(rows)

@@ -9,10 +9,11 @@ Beside the slots lie the obituaries: dead incarnations whose jobs the reaper has
 """
 
 import mmap
+from collections.abc import Iterable
 from enum import IntEnum
 
 SLOTS = 1 << 15
-CELLS = 64
+CELLS = 128
 OBITUARIES = 1024
 OBITUARY_CELLS = 8
 WORD = 8
@@ -42,6 +43,9 @@ class Cell(IntEnum):
     FAILED = 18
     DEAD = 19
     RETURNED = 20
+    """Uncharged, because the handler or the database said that it cannot be the job's fault."""
+    UNSTARTED = 21
+    """Given back uncharged: claimed, and never begun."""
     DEADLINE = 23
     """When the dead-man's timer fires; 0 while it is not armed."""
     ALIVE = 24
@@ -66,6 +70,16 @@ class Cell(IntEnum):
     """In the supervisor's slot: reloads carried out."""
     REFUSED = 32
     """In the supervisor's slot: reloads refused."""
+    REAPED = 36
+    """The first of as many as there are endings in `REAPED`; in the first slot of a pool, or in the reaper's own."""
+    LEASES_EXPIRED = 44
+    """In the reaper's slot: leases that nobody renewed."""
+    RESTARTS = 48
+    """The first of as many as there are kinds of `Restart`; written by the supervisor."""
+    DURATIONS = 64
+    """The first of a histogram's, as the next two; see `histogram.py`."""
+    WAITS = 84
+    ATTEMPTS = 104
 
 
 class State(IntEnum):
@@ -75,6 +89,25 @@ class State(IntEnum):
     BOOTING = 1
     IDLE = 2
     BUSY = 3
+
+
+class Restart(IntEnum):
+    """Why a process took the place of another; its number is the place among RESTARTS."""
+
+    CRASH = 0
+    """It was ready, and ended for a reason that none of the others names."""
+    BOOT = 1
+    """It ended, or was ended, before it was ready."""
+    OOM = 2
+    """The kernel killed it for want of memory."""
+    LEASE = 3
+    """It could not renew its lease, or had lost it."""
+    TIMEOUT = 4
+    """Its handler went on after its timeout, or after its job was cancelled."""
+    HUNG = 5
+    """Its loop did not turn."""
+    RECYCLED = 6
+    """In order: it had had its share of jobs or memory, its handler was interrupted, or a reload replaced it."""
 
 
 class Standing(IntEnum):
@@ -93,8 +126,14 @@ OUTCOMES = {
     "failed": Cell.FAILED,
     "dead": Cell.DEAD,
     "returned": Cell.RETURNED,
-    "unstarted": Cell.RETURNED,
+    "unstarted": Cell.UNSTARTED,
 }
+"""What a worker settles."""
+REAPED = {
+    ending: Cell.REAPED + place
+    for place, ending in enumerate(("lost", "retry", "failed", "dead", "unstarted", "shutdown", "outage", "shared"))
+}
+"""What the reaper ends in a dead worker's place."""
 
 
 class Board:
@@ -107,6 +146,10 @@ class Board:
     def slot(self, index: int) -> memoryview:
         """The cells of slot `index`; slot 0 is the supervisor's."""
         return self._memory[index * CELLS : (index + 1) * CELLS]
+
+    def totals(self, slots: Iterable[int]) -> list[int]:
+        """The sums of these slots, cell by cell; they mean something where a cell counts."""
+        return [sum(column) for column in zip(*(self.slot(slot).tolist() for slot in slots), strict=True)]
 
     def obituary(self, index: int) -> memoryview:
         """The cells of obituary `index`."""

@@ -113,7 +113,7 @@ def pool(board: Board, slots: Sequence[int], wanted: int) -> Pool:
         retried=sum(each[Cell.RETRIED] for each in cells),
         failed=sum(each[Cell.FAILED] for each in cells),
         dead=sum(each[Cell.DEAD] for each in cells),
-        returned=sum(each[Cell.RETURNED] for each in cells),
+        returned=sum(each[Cell.RETURNED] + each[Cell.UNSTARTED] for each in cells),
         running=tuple(running for each in cells if (running := job_of(each)) is not None),
         degraded=sum(each[Cell.DEGRADED] for each in cells),
     )

@@ -4,24 +4,24 @@ While the database is unreachable, starting up or in recovery it waits and says 
 password, a missing database, a schema newer than this program) ends the start, with one line.
 """
 
-import logging
 from collections.abc import Callable
 
 import psycopg
 
-from . import embedded, handler, program
+from . import embedded, handler, logs, program
 from .board import State
 from .child import Child
 from .client import enqueue
 from .config import Config
 from .database import Connection, Patience, connect, is_infrastructure, is_refused
 from .errors import DatabaseError, HandlerError
+from .logs import event
 from .migrate import migrate, pending
 from .queue import encode
 from .schedules import write as write_schedules
 from .statements import load
 
-log = logging.getLogger("skipjack.boot")
+log = logs.logger("skipjack.boot")
 CONFLICTS = ("40001", "40P01", "55P03")
 """SQLSTATEs of a clash with another host, which is worth another try."""
 
@@ -85,7 +85,7 @@ def prepare(connection: Connection, config: Config) -> None:
     schema = config.database.schema
     if config.supervisor.migrate:
         for migration in migrate(connection, schema):
-            log.info("migrated to %s", migration.file.stem)
+            log.info("migrated to %s", migration.file.stem, extra=event("schema.migrated", version=migration.file.stem))
     elif pending(connection, schema):
         raise DatabaseError(f"schema {schema} is older than this program: run `skipjack migrate`")
     with connection.transaction():

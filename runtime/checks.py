@@ -29,6 +29,10 @@ def schema(name: str) -> None:
         raise ValueError(f"{quoted(name)} is reserved by PostgreSQL")
 
 
+PLAIN = re.compile(r"postgres(ql)?://([^@/]*@)?[^@?]*(\?.*)?|(?!postgres(ql)?://).*", re.DOTALL)
+"""A URL in which every "@" stands where libpq looks for it; or keywords."""
+
+
 def url(text: str) -> None:
     """ "embedded", "" or what libpq takes. The message never holds a part of `text`: it may be the password."""
     if text in ("", "embedded"):
@@ -37,7 +41,10 @@ def url(text: str) -> None:
         # libpq would stop reading at the NUL.
         if "\0" in text:
             raise ValueError("it holds a NUL")
-        conninfo_to_dict(text)
+        given = conninfo_to_dict(text)
+        # else a part of the password would be taken for the host, the port or the database, and stand in every error
+        if not PLAIN.fullmatch(text) or not re.fullmatch(r"[0-9,]*", str(given.get("port", ""))):
+            raise ValueError("a port is a number, and in a URL @ and / of a password are written %40 and %2F")
     except (psycopg.Error, ValueError) as error:
         # libpq quotes what it cannot read; a quote within that is why this goes from the first to the last.
         reason = re.sub(r'".*"', '"…"', str(error).strip(), flags=re.DOTALL)

@@ -3,7 +3,6 @@
 Without it every long job would lose its lease; so it does not fail alone, but ends the process.
 """
 
-import logging
 import os
 import queue
 import signal
@@ -11,9 +10,10 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
+from . import logs
 from .timer import now
 
-log = logging.getLogger("skipjack.companion")
+log = logs.logger("skipjack.companion")
 
 
 class Duty(Protocol):
@@ -49,7 +49,7 @@ class Companion(threading.Thread):
                 for duty in self._duties:
                     duty.run_once()
         except BaseException:
-            log.exception("the thread beside the handlers crashed")
+            log.exception("the thread beside the handlers crashed", extra=logs.event("child.crashed"))
             os._exit(1)
 
     def _sleep(self) -> None:

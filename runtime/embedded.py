@@ -10,7 +10,6 @@ way; renamed when complete) and DIR.socket (0700: whoever can enter it is let in
 import fcntl
 import importlib.util
 import itertools
-import logging
 import os
 import re
 import select
@@ -26,11 +25,12 @@ from typing import NoReturn
 
 from psycopg.conninfo import make_conninfo
 
-from . import places
+from . import logs, places
 from .errors import ConfigError
+from .logs import event
 from .prctl import set_parent_death_signal
 
-log = logging.getLogger(__name__)
+log = logs.logger("skipjack.embedded")
 
 # Nothing of the user's environment reaches the server: a missing locale, PG* variables and LD_* all break it.
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
@@ -140,7 +140,9 @@ def _take_over(directory: Path, supervisor: int) -> int:
         if server:
             _end(server, directory)
         elif not waiting:
-            log.warning("waiting for the last processes of an earlier server of %s", directory)
+            log.warning(
+                "waiting for the last processes of an earlier server of %s", directory, extra=event("postgres.waiting")
+            )
             waiting = True
         time.sleep(0.02)
     if server := _server(directory):  # started by hand
@@ -172,7 +174,8 @@ def _end(pid: int, directory: Path) -> None:
         handle = os.pidfd_open(pid)
         # Looked at again through the open handle: the pid may have passed to a stranger before.
         if _server(directory) == pid:
-            log.warning("ending server %d of %s, which its supervisor left behind", pid, directory)
+            extra = event("postgres.leftover", server=pid)
+            log.warning("ending server %d of %s, which its supervisor left behind", pid, directory, extra=extra)
             signal.pidfd_send_signal(handle, signal.SIGINT)
             poll = select.poll()
             poll.register(handle, select.POLLIN)

@@ -1,123 +1,27 @@
-"""The exporter: /metrics for Prometheus, /healthz for a process monitor, and /status for `skipjack status --watch`.
+"""The exporter: /metrics for Prometheus, /healthz and /readyz for a process monitor, /status for `skipjack status --watch`.
 
-A child of its own, never a thread elsewhere.
-
-What children do comes from the board; what the queue holds from one indexed query, cached, so that a scrape of many
-hosts costs the database little. Without a database the rest is still served.
+A child of its own, never a thread elsewhere. What children do comes from the board, what the queue holds from the database;
+without a database the rest is still served. What is served at /metrics stands in config/METRICS.md.
 """
 
-import logging
-import socket
-import threading
 import time
-from collections.abc import Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 
 import msgspec
-import psycopg
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
-from .board import Cell
-from .board_view import SILENCE, children, view
+from .board import Cell, State
+from .board_view import SILENCE, view
 from .child import Child
-from .database import Session
+from .depth import Depth
 from .errors import ConfigError
+from .metrics import Host
 from .role import LONGEST_PAUSE
 from .role import run as run_role
-from .statements import load
-from .timer import now
+from .server import Handler, Server
 
-log = logging.getLogger("skipjack.exporter")
-CACHE = 5.0
-"""Seconds for which the queue's figures are kept."""
-
-
-class Queue(Collector):
-    """Figures of the whole fleet: every exporter on the same database says the same."""
-
-    def __init__(self, child: Child) -> None:
-        self._session = Session(child.config.database, "exporter", deadline=CACHE)
-        self._counts = load("counts", child.config.database.schema)
-        self._lock = threading.Lock()
-        self._until = 0.0
-        self._rows: list[tuple[str, int, int, int]] | None = None
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Depth of the queue by type, and whether the database answers."""
-        rows = self._fresh()
-        yield GaugeMetricFamily("skipjack_db_up", "Whether the database answers.", value=rows is not None)
-        for index, name in enumerate(("ready", "running", "dead"), 1):
-            family = GaugeMetricFamily(
-                f"skipjack_{name}_jobs", f"Jobs that are {name}, of the whole fleet: use max, not sum.", labels=["type"]
-            )
-            for row in rows or ():
-                family.add_metric([row[0]], int(row[index]))
-            yield family
-
-    def _fresh(self) -> list[tuple[str, int, int, int]] | None:
-        with self._lock:
-            if now() >= self._until:
-                try:
-                    self._rows = [(row[0], row[1], row[2], row[3]) for row in self._session.run(self._counts, {})]
-                except psycopg.Error as error:
-                    log.debug("no figures of the queue: %s", error)
-                    self._rows = None
-                self._until = now() + CACHE
-            return self._rows
-
-
-class Children(Collector):
-    """Figures of this host, from the board."""
-
-    def __init__(self, child: Child) -> None:
-        self._child = child
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Children by pool (or role) and state."""
-        family = GaugeMetricFamily("skipjack_children", "Children of this supervisor.", labels=["pool", "state"])
-        pools = self._child.config.pools
-        wanted = {name: pools[name].concurrency if name in pools else 0 for name in self._child.pool_slots}
-        slots = self._child.pool_slots | {role: [slot] for role, slot in self._child.role_slots.items()}
-        for name, where in slots.items():
-            for state, count in children(self._child.board, where, wanted.get(name, 1)).items():
-                family.add_metric([name, state], count)
-        yield family
-
-
-def handler(child: Child) -> type[BaseHTTPRequestHandler]:
-    """The request handler for this child's figures."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Children(child))
-    registry.register(Queue(child))
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            match self.path.partition("?")[0]:
-                case "/metrics":
-                    self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
-                case "/healthz":
-                    turned = time.monotonic() - child.board.slot(0)[Cell.ALIVE] / 1e9
-                    body = f"the supervisor's loop turned {turned:.1f} s ago\n"
-                    self._answer(200 if turned < SILENCE else 503, body.encode(), "text/plain; charset=utf-8")
-                case "/status":
-                    self._answer(200, msgspec.json.encode(view(child)), "application/json")
-                case _:
-                    self._answer(404, b"/metrics, /healthz, /status\n", "text/plain; charset=utf-8")
-
-        def _answer(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            log.debug(format, *args)
-
-    return Handler
+TEXT = "text/plain; charset=utf-8"
 
 
 def run(child: Child) -> None:
@@ -130,16 +34,44 @@ def run(child: Child) -> None:
 
 def serve(child: Child, host: str, port: int) -> None:
     """Answers in threads of this process from now on. Raises ConfigError if the address is not to be had."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-        def handle_error(self, request: object, client_address: object) -> None:
-            log.debug("a client went away", exc_info=True)
-
     try:
-        server = Server((host, port), handler(child))
+        server = Server(host, port, pages(child))
     except OSError as error:
         raise ConfigError(f'[supervisor] listen = "{child.config.supervisor.listen}": {error.strerror}') from None
-    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    server.start()
+
+
+def pages(child: Child) -> type[Handler]:
+    """What is said at each path."""
+    depth = Depth(child.config)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Host(child))
+    registry.register(depth)
+
+    class Pages(Handler):
+        def page(self, path: str) -> tuple[int, str, bytes]:
+            match path:
+                case "/metrics":
+                    encode, kind = choose_encoder(", ".join(self.headers.get_all("Accept", [])))
+                    return 200, kind, encode(registry)
+                case "/healthz":
+                    turned = time.monotonic() - child.board.slot(0)[Cell.ALIVE] / 1e9
+                    body = f"the supervisor's loop turned {turned:.1f} s ago\n"
+                    return 200 if turned < SILENCE else 503, TEXT, body.encode()
+                case "/readyz":
+                    lacking = "; ".join(missing(child, depth))
+                    return 503 if lacking else 200, TEXT, f"{lacking or 'ready'}\n".encode()
+                case "/status":
+                    return 200, "application/json", msgspec.json.encode(view(child))
+            return 404, TEXT, b"/metrics, /healthz, /readyz, /status\n"
+
+    return Pages
+
+
+def missing(child: Child, depth: Depth) -> Iterator[str]:
+    """What keeps this host from doing its work: a database that answers, and a worker that is ready in every pool."""
+    if not depth.newest().up:
+        yield "the database does not answer"
+    for name in child.config.pools:
+        if all(cells[Cell.STATE] < State.IDLE for cells in child.peers(name)):
+            yield f"no worker of pool {name} is ready"

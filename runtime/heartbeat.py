@@ -4,24 +4,25 @@ The connection is opened when the first job lasts long enough to need a beat, a 
 dead-man's deadline to the instant before it was *sent* plus the lease: the database reckons from some time after that.
 """
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
 
 import psycopg
 
+from . import logs
 from .board import Cell
 from .child import Child
 from .config import Pool
 from .database import Patience, Session
 from .deadman import DeadMan
+from .logs import event
 from .obituary import LEASE_LOST
 from .queue import Claim, deadline, encode
 from .statements import load
 from .timer import now
 
-log = logging.getLogger("skipjack.heartbeat")
+log = logs.logger("skipjack.heartbeat")
 
 
 class Heartbeat:
@@ -114,7 +115,8 @@ class Heartbeat:
         if renewed.get(id_):
             self._cancel()
         elif id_ not in renewed and self._pool.on_lease_lost == "kill":
-            log.warning("job %d lost its lease: stopping its handler", id_)
+            log.warning("job %d lost its lease: stopping its handler", id_, extra=event("job.lost_lease", job=id_))
             os._exit(LEASE_LOST)
         elif id_ not in renewed:
-            log.warning("job %d lost its lease; it runs on, but its outcome will not count", id_)
+            fields = event("job.lost_lease", job=id_)
+            log.warning("job %d lost its lease; it runs on, but its outcome will not count", id_, extra=fields)

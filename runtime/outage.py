@@ -1,13 +1,15 @@
 """An outage of the database: which errors tell of one, and how it is waited for."""
 
-import logging
 import random
 import re
 import time
 
 import psycopg
 
-log = logging.getLogger("skipjack.database")
+from . import logs
+from .logs import event
+
+log = logs.logger("skipjack.database")
 
 # SQLSTATEs that say "no database", not "wrong statement". Deadlocks, lock timeouts and cancelled queries are subclasses
 # of OperationalError too, and none of these.
@@ -70,7 +72,7 @@ class Patience:
         if said not in self.said:  # what alternates, such as the refusals of two hosts, is no news each time
             trouble = "waiting for the database" if is_infrastructure(error) else "the database refuses, trying again"
             again = ", which comes and goes" if self.relapses else ""
-            log.warning("%s: %s%s: %s", self.what, trouble, again, said)
+            log.warning("%s: %s%s: %s", self.what, trouble, again, said, extra=event("database.away", session=self.what))
             self.said.add(said)
         self.failures += 1
         return min(self.cap, 0.05 * 2.0 ** min(self.failures - 1, 30)) * random.uniform(0.5, 1)
@@ -95,4 +97,5 @@ class Patience:
         else:
             return
         if not self.relapses:
-            log.warning("%s: all is well with the database again after %.1f s", self.what, now - self.since)
+            fields = event("database.back", session=self.what, seconds=now - self.since)
+            log.warning("%s: all is well with the database again after %.1f s", self.what, now - self.since, extra=fields)

@@ -5,7 +5,6 @@ stdout goes nowhere, the end of its stderr is kept. It has a process group of it
 executes anything, and which ends with it: what it started does not outlive its job.
 """
 
-import logging
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ import warnings
 from contextlib import suppress
 from typing import IO
 
-from . import orphans
+from . import orphans, speech
 from .board import Cell
 from .config import Pool
 from .errors import HandlerError
@@ -27,7 +26,6 @@ from .output import Output
 from .prctl import become_subreaper, set_parent_death_signal
 from .queue import Claim
 
-log = logging.getLogger("skipjack.worker")
 ENDINGS = {75: Unavailable, 100: Fail}
 """What an exit code means, if it is neither 0 nor a Retry: EX_TEMPFAIL, and the permanent failure of qmail's programs."""
 WORDS = 200
@@ -75,8 +73,8 @@ class Program:
             said = report(f"{self._words[0]} {exit_words(code)}", stderr)
         if code:
             raise ENDINGS.get(code, Retry)(said)
-        if stderr.tail:
-            log.info("job %d: %s", claim.id, said)
+        for line in stderr.said().splitlines():
+            speech.say("stderr", line)
 
     def _execute(self, claim: Claim, stdin: IO[bytes], stderr: Output) -> int:
         self._process = None

@@ -37,8 +37,10 @@ class Claim(NamedTuple):
     """The rest of it, as the statement returned it."""
     token: str
     seq: int
+    sent: float
+    """When the claim was sent; as the deadline, in seconds of `timer.now()`."""
     deadline: float
-    """When the lease is over by this worker's own reckoning, in seconds of `timer.now()`."""
+    """When the lease is over by this worker's own reckoning."""
 
     @property
     def place(self) -> tuple[datetime, int]:
@@ -134,7 +136,9 @@ class Queue:
         rows = self._send(self._session, outcomes, token, limit, floor)
         cells[Cell.HEARD] = seq
         until = deadline(sent, self._lease)
-        claims = [Claim(row[1], row[2], row[3], row[4], row[5:], token, seq, until) for row in rows if row[1] is not None]
+        claims = [
+            Claim(row[1], row[2], row[3], row[4], row[5:], token, seq, sent, until) for row in rows if row[1] is not None
+        ]
         if len(claims) > 1:
             claims.sort(key=attrgetter("place"))
         if claims:

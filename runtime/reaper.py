@@ -4,20 +4,22 @@ A lease that ran out is charged: a host that was lost looks the same as a job th
 reaper had no database itself, because then no worker could renew. Safe beside any number of reapers on other hosts.
 """
 
-import logging
 from collections import Counter
 from datetime import datetime
 
 import psycopg
 
+from . import logs
 from .archive import Archive
 from .child import Child
 from .database import Session, is_infrastructure
+from .logs import event
 from .release import Release
 from .role import run as run_role
 from .statements import load
+from .tally import Ended, Tally
 
-log = logging.getLogger("skipjack.reaper")
+log = logs.logger("skipjack.reaper")
 INTERVAL = 1.0
 """Seconds between two looks."""
 GAP = 5.0
@@ -36,8 +38,8 @@ class Reaper:
         self._last: datetime | None = None
         self._outage: tuple[datetime | None, datetime | None] = (None, None)
 
-    def run_once(self) -> list[str]:
-        """Reaps what has expired; the types of the jobs that are ready again. Raises psycopg.Error."""
+    def run_once(self) -> list[Ended]:
+        """Reaps what has expired; what became of the jobs. Raises psycopg.Error."""
         try:
             return self._reap(None)
         except psycopg.Error as error:
@@ -45,18 +47,19 @@ class Reaper:
                 raise
         # one row that cannot be written (a trigger that raises) must not hold up the others
         ids = [row[0] for row in self._session.run(self._expired_statement, {"limit": BATCH})]
-        return [type_ for id_ in ids for type_ in self._reap_alone(id_)]
+        return [ended for id_ in ids for ended in self._reap_alone(id_)]
 
-    def _reap_alone(self, id_: int) -> list[str]:
+    def _reap_alone(self, id_: int) -> list[Ended]:
         try:
             return self._reap(id_)
         except psycopg.Error as error:
             if is_infrastructure(error):
                 raise
-            log.error("job %d: its lease is over and the database refuses to end it: %s", id_, error)
+            fields = event("job.refused", job=id_)
+            log.error("job %d: its lease is over and the database refuses to end it: %s", id_, error, extra=fields)
             return []
 
-    def _reap(self, only: int | None) -> list[str]:
+    def _reap(self, only: int | None) -> list[Ended]:
         outage_from, outage_until = self._outage
         rows = self._session.run(
             self._reap_statement,
@@ -73,10 +76,11 @@ class Reaper:
         if self._last is not None and (time - self._last).total_seconds() > GAP:
             self._outage = (self._last, time)
         self._last = time
-        for _, id_, _, token, outcome, status in rows:
+        for _, id_, type_, token, outcome, status in rows:
             if id_ is not None:
-                log.warning("job %d: lease expired (%s), %s, now %s", id_, token, outcome, status)
-        return [row[2] for row in rows if row[5] == "ready"]
+                fields = event("job.expired", job=id_, type=type_, outcome=outcome, status=status)
+                log.warning("job %d: lease expired (%s), %s, now %s", id_, token, outcome, status, extra=fields)
+        return [Ended(type_, outcome, status) for _, id_, type_, _, outcome, status in rows if id_ is not None]
 
 
 def run(child: Child) -> None:
@@ -85,12 +89,14 @@ def run(child: Child) -> None:
     schema = child.config.database.schema
     release, reaper = Release(child.board, session, child.incarnation.host, schema), Reaper(session, schema)
     unkept = [name for name, pool in child.config.pools.items() if pool.keep_done == 0]
+    tally = Tally(child)
     archive = Archive(session, child.config.retention, schema, unkept)
 
     def run_once() -> float:
         child.hint.drain()
         # first what is known for certain, then what can only be guessed from an expired lease
-        types = Counter([*release.run_once(), *reaper.run_once()])
+        ended = tally.count(release.run_once()) + tally.count(reaper.run_once())
+        types = Counter(job.type for job in ended if job.status == "ready")
         for type_ in set(types) & set(child.pipes):
             child.pipes[type_].wake(types[type_])
         if elsewhere := set(types) - set(child.pipes):

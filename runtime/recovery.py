@@ -8,19 +8,21 @@ A database that answers but refuses (a trigger that raises, a permission withdra
 is tried for half a lease, each outcome by itself, and in the end the job is given back with the refusal as its error.
 """
 
-import logging
 import random
 import time
 from collections.abc import Callable
 
 import psycopg
 
+from . import logs
 from .database import Patience, is_infrastructure
+from .executor import Executor
+from .logs import event
 from .queue import Queue
 from .retry import Outcome, describe
 from .timer import now
 
-log = logging.getLogger("skipjack.worker")
+log = logs.logger("skipjack.worker")
 
 
 class Recovery:
@@ -31,16 +33,14 @@ class Recovery:
         queue: Queue,
         patience: Patience,
         lease: float,
-        stopping: Callable[[], bool],
+        executor: Executor,
         settled: Callable[[list[Outcome], dict[int, str]], None],
-        sweep_later: Callable[[str], None],
     ) -> None:
         self._queue = queue
         self._patience = patience
         self._lease = lease
-        self._stopping = stopping
+        self._executor = executor
         self._settled = settled
-        self._sweep_later = sweep_later
 
     def run(self, outcomes: list[Outcome], error: psycopg.Error) -> None:
         """Returns when every outcome is known and the claim is given back.
@@ -50,7 +50,7 @@ class Recovery:
         lost = self._queue.claim_in_flight()
         # with time to spare: when the handler returned, three quarters of the lease were left
         give_up = now() + self._lease / 2
-        while outcomes or (lost and not self._stopping()):
+        while outcomes or (lost and not self._executor.leaving):
             time.sleep(self._patience.failed(error))
             try:
                 if outcomes:
@@ -58,7 +58,7 @@ class Recovery:
                     error = refusal or error
                 if lost and not outcomes:
                     self._queue.give_back(lost)
-                    self._sweep_later(lost)
+                    self._executor.sweep_later(lost)
                     lost = None
             except psycopg.Error as again:
                 error = again
@@ -84,11 +84,13 @@ class Recovery:
         return refused, refusal
 
     def _abandon(self, outcome: Outcome, error: psycopg.Error) -> None:
-        log.error("job %d: the database refuses the outcome %s: %s", outcome.id, outcome.outcome, error)
+        refused = event("job.refused", job=outcome.id, attempt=outcome.attempt)
+        log.error("job %d: the database refuses the outcome %s: %s", outcome.id, outcome.outcome, error, extra=refused)
         returned = Outcome(
             outcome.id, outcome.token, "returned", outcome.attempt, jitter=random.random(), error=describe(error)
         )
         try:
             self._settled([returned], self._queue.settle_and_claim([returned], 0).settled)
         except psycopg.Error as again:
-            log.error("job %d: and refuses to take it back, so that its lease must end it: %s", outcome.id, again)
+            said = "job %d: and refuses to take it back, so that its lease must end it: %s"
+            log.error(said, outcome.id, again, extra=refused)

@@ -5,20 +5,22 @@ others back as never started. It looks again a second later where a row was lock
 been in flight: a statement can commit after its client died.
 """
 
-import logging
 from typing import Any
 
 import psycopg
 
+from . import logs
 from .board import Board
 from .database import Session, is_infrastructure
 from .incarnation import Incarnation
+from .logs import event
 from .obituary import Obituary, acknowledge, unacknowledged
 from .queue import encode
 from .statements import load
+from .tally import Ended
 from .timer import now
 
-log = logging.getLogger("skipjack.release")
+log = logs.logger("skipjack.release")
 SECOND_LOOK = 1.0
 """Seconds."""
 
@@ -35,8 +37,8 @@ class Release:
         self._statement = load("release", schema)
         self._looked: dict[int, float] = {}
 
-    def run_once(self) -> list[str]:
-        """Releases and acknowledges; the types of the jobs that are ready again. Raises psycopg.Error."""
+    def run_once(self) -> list[Ended]:
+        """Releases and acknowledges; what became of the jobs. Raises psycopg.Error."""
         due = [entry for entry in unacknowledged(self._board) if now() >= self._looked.get(entry[1], 0) + SECOND_LOOK]
         if not due:
             return []
@@ -46,24 +48,26 @@ class Release:
             if is_infrastructure(error):
                 raise
             # one row that cannot be written (a trigger that raises) must not hold up the others
-            return [type_ for entry in due for type_ in self._release_alone(entry)]
+            return [ended for entry in due for ended in self._release_alone(entry)]
 
-    def _release_alone(self, entry: Entry) -> list[str]:
+    def _release_alone(self, entry: Entry) -> list[Ended]:
         try:
             return self._release([entry])
         except psycopg.Error as error:
             if is_infrastructure(error):
                 raise
-            log.error("cannot give back the jobs of worker %d, their lease must end them: %s", entry[2].pid, error)
+            said, pid = "cannot give back the jobs of worker %d, their lease must end them: %s", entry[2].pid
+            log.error(said, pid, error, extra=event("release.refused", child_pid=pid))
             acknowledge(self._board, entry[0], entry[1])
             return []
 
-    def _release(self, due: list[Entry]) -> list[str]:
+    def _release(self, due: list[Entry]) -> list[Ended]:
         releases = {entry[1]: self._row(entry[2]) for entry in due}
         rows = self._session.run(self._statement, {"releases": encode(list(releases.values())).decode()})
-        for id_, _, outcome, status, _ in rows:
+        for id_, type_, outcome, status, _ in rows:
             if status != "running":
-                log.warning("job %d: its worker died, %s, now %s", id_, outcome, status)
+                fields = event("job.released", job=id_, type=type_, outcome=outcome, status=status)
+                log.warning("job %d: its worker died, %s, now %s", id_, outcome, status, extra=fields)
         locked = {row[4] for row in rows if row[3] == "running"}
         for index, serial, obituary in due:
             again = releases[serial]["low"] in locked or (obituary.claiming and serial not in self._looked)
@@ -72,7 +76,8 @@ class Release:
             else:
                 self._looked.pop(serial, None)
                 acknowledge(self._board, index, serial)
-        return [row[1] for row in rows if row[3] == "ready"]
+        whys = {releases[serial]["low"]: obituary.why for _, serial, obituary in due}
+        return [Ended(type_, outcome, status, whys[low]) for _, type_, outcome, status, low in rows if status != "running"]
 
     def _row(self, obituary: Obituary) -> dict[str, Any]:
         incarnation = Incarnation(self._host, obituary.pid, obituary.nonce)

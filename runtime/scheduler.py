@@ -5,24 +5,24 @@ nothing where the slot has its job already; then `last_slot`, `next_run_at` and 
 nothing and repeats nothing. Between ticks it sleeps until the next slot.
 """
 
-import logging
 import time
 from datetime import datetime
 from typing import Any
 
 import psycopg
 
-from . import cron, slots
+from . import cron, logs, slots
 from .child import Child
 from .database import Connection, Session, is_infrastructure
+from .logs import event
 from .queue import encode
 from .role import LONGEST_PAUSE
 from .role import run as run_role
-from .schedules import place
+from .schedules import place, tell_broken
 from .slots import Schedule, Tick
 from .statements import load
 
-log = logging.getLogger("skipjack.scheduler")
+log = logs.logger("skipjack.scheduler")
 BATCH = 1000
 """Schedules in one tick."""
 ELSEWHERE = 0.5
@@ -69,7 +69,7 @@ def fire_alone(connection: Connection, schema: str, schedule: Schedule) -> set[s
         if is_infrastructure(error):
             raise
         said = str(error.diag.message_primary or error)
-        log.error("schedule %d is skipped until it is mended: %s", schedule.id, said)
+        tell_broken(schedule.id, said)
         advance(connection, schema, [{"id": schedule.id, "error": said}])
         return set()
 
@@ -85,7 +85,7 @@ def fire(connection: Connection, schema: str, due: list[Schedule]) -> set[str]:
         try:
             ticks.append((schedule, slots.tick(schedule)))
         except (ValueError, OverflowError) as error:
-            log.error("schedule %d is skipped until it is mended: %s", schedule.id, error)
+            tell_broken(schedule.id, error)
             advances.append({"id": schedule.id, "error": str(error)})
     fires = [
         {"schedule": schedule.id, "key": key(schedule.id, slot), "run_at": run_at}
@@ -99,9 +99,9 @@ def fire(connection: Connection, schema: str, due: list[Schedule]) -> set[str]:
         counted = {**made._asdict(), "fires": None, "fired": len(made.fires), "last_job_id": ids.get(newest)}
         advances.append({"id": schedule.id, **counted})
         if made.missed:
-            log.warning(
-                "schedule %d missed %d slots, %s to %s", schedule.id, made.missed, made.missed_from, made.missed_until
-            )
+            missed = (made.missed, made.missed_from, made.missed_until)
+            fields = event("schedule.missed", schedule=schedule.id, slots=made.missed, type=schedule.job_type)
+            log.warning("schedule %d missed %d slots, %s to %s", schedule.id, *missed, extra=fields)
     advance(connection, schema, advances)
     return {schedule.job_type for schedule, made in ticks if any(run_at <= schedule.now for _, run_at in made.fires)}
 

@@ -3,17 +3,17 @@
 What is due is decided by the database's clock alone: every "now" here comes from it.
 """
 
-import logging
 from typing import Any
 
-from . import cron
+from . import cron, logs
 from .config import Config, Schedule
 from .database import Connection
+from .logs import event
 from .queue import encode
 from .slots import Timing
 from .statements import load
 
-log = logging.getLogger("skipjack.scheduler")
+log = logs.logger("skipjack.scheduler")
 
 
 def write(connection: Connection, config: Config) -> None:
@@ -73,7 +73,7 @@ def place(connection: Connection, schema: str, *, outdated: bool = False) -> int
             if paused_slot is not None and paused_slot <= since:
                 advance["paused"] = 1 + when.count(paused_slot, since)
         except (ValueError, OverflowError, StopIteration) as error:
-            log.error("schedule %d is skipped until it is mended: %s", id_, error)
+            tell_broken(id_, error)
             advance = {"id": id_, "error": str(error) or "no slot before the end of the calendar"}
         advances.append(advance)
     if advances:
@@ -87,3 +87,8 @@ def count(timing: Timing, after: Any, until: Any) -> int:
         return timing.count(after, until)
     except cron.SlotError:
         return 0
+
+
+def tell_broken(id_: int, why: object) -> None:
+    """A line for the log: this schedule cannot go on."""
+    log.error("schedule %d is skipped until it is mended: %s", id_, why, extra=event("schedule.broken", schedule=id_))

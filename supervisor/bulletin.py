@@ -6,18 +6,19 @@ the latest when a child's boot deadline has passed since the signal: what ran be
 systemd takes no other wish to reload it, which may be the one that mends it.
 """
 
-import logging
 import os
 import time
 from collections.abc import Sequence
 
+from ..runtime import logs
 from ..runtime.board import Cell, Standing
 from ..runtime.config import Config
+from ..runtime.logs import event
 from .fleet import Fleet
 from .notify import Notifier
 from .roles import House
 
-log = logging.getLogger("skipjack.supervisor")
+log = logs.logger("skipjack.supervisor")
 NAMED = 3
 """At most so many names in one line."""
 
@@ -63,12 +64,12 @@ class Bulletin:
             self._trying = None
         if not (self._been_up or self._stopping) and not self._fleet.awaited():
             self._been_up = True
-            log.info("ready")
+            log.info("ready", extra=event("supervisor.ready"))
         # while another is tried, the end of this one would be taken for its outcome
         if self._renewing and self._trying is None and not self._fleet.awaited():
             self._renewing = False
             self._cells[Cell.RELOADED] += 1
-            log.info("the reload is carried out: everybody has a successor who is ready")
+            log.info("the reload is carried out: everybody has a successor who is ready", extra=event("reload.done"))
         self._tell()
 
     def _tell(self) -> None:

@@ -7,6 +7,7 @@ import signal
 import time
 from contextlib import suppress
 
+from ..runtime import logs
 from ..runtime.board import Cell, State
 from ..runtime.obituary import Obituaries, Obituary, Why, death_words
 from ..runtime.timer import now
@@ -17,7 +18,7 @@ from .policy import Phase
 from .reap import Death
 from .roles import House
 
-log = logging.getLogger("skipjack.fleet")
+log = logs.logger("skipjack.fleet")
 UNANSWERED = 0.5
 """Seconds that a heartbeat must have waited for its answer, at the end of the lease, to blame the database."""
 OF_THE_DEAD = (
@@ -49,6 +50,8 @@ class Burial:
         if cells[Cell.STATE] >= State.IDLE:
             member.apply(policy.Ready())
         why = self._why(member, death)
+        if member.outdated or not final:
+            count(member, why, death)
         final = final or cells[Cell.SPENT] == 1
         in_job, expected = cells[Cell.JOB] != 0, final or not member.life.wanted
         # an orderly end with nothing in hand leaves nothing to give back
@@ -85,15 +88,26 @@ class Burial:
         return Why.CRASH
 
 
+def count(member: Member, why: Why, death: Death) -> None:
+    """Counts a restart, if it is one."""
+    outdated = member.outdated or (member.cells[Cell.SPENT] == 1 and member.life.wanted)
+    reason = policy.restart(member.life, why, death.code, outdated)
+    if reason is not None:
+        member.cells[Cell.RESTARTS + reason] += 1
+
+
 def tell(member: Member, death: Death, ended: str, in_job: bool, expected: bool) -> None:
     """One line for the log."""
     title, life = member.role.title, member.life
     if expected:
         level = logging.DEBUG if death.code == 0 else logging.INFO
-        log.log(level, "%s[%d] %s", title, death.pid, ended)
+        fields = member.event("child.ended", child_pid=death.pid, code=death.code)
+        log.log(level, "%s[%d] %s", title, death.pid, ended, extra=fields)
         return
     when = "in a job" if in_job else "while idle" if life.ready is not None else "before it was ready"
     pause = max(0.0, life.due - time.monotonic())
-    log.warning("%s[%d] %s %s; next start in %.1f s", title, death.pid, ended, when, pause)
+    fields = member.event("child.died", child_pid=death.pid, code=death.code)
+    log.warning("%s[%d] %s %s; next start in %.1f s", title, death.pid, ended, when, pause, extra=fields)
     if life.down:
-        log.error("%s is degraded: %d crashes in a row before it was ready", title, life.failures)
+        fields = member.event("child.degraded")
+        log.error("%s is degraded: %d crashes in a row before it was ready", title, life.failures, extra=fields)

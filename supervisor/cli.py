@@ -33,16 +33,31 @@ def command(context: click.Context, file: Path | None) -> None:
 
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--log-format",
+    type=click.Choice(list(logs.FORMATS)),
+    default="text",
+    envvar="SKIPJACK_LOG_FORMAT",
+    help="For people, or one JSON object a line [text; or $SKIPJACK_LOG_FORMAT].",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    default="info",
+    envvar="SKIPJACK_LOG_LEVEL",
+    help="From which level on; a job's end is info, its start debug [info; or $SKIPJACK_LOG_LEVEL].",
+)
 @click.pass_obj
-def run(given: Path | None, file: Path | None) -> None:
+def run(given: Path | None, file: Path | None, log_format: str, log_level: str) -> None:
     """Run the supervisor until it is told to stop (TERM, INT; QUIT: at once).
 
     \b
-    Example: skipjack run skipjack.toml
+    Examples: skipjack run skipjack.toml
+              skipjack run --log-format json --log-level warning
     """
     from .master import Master
 
-    logs.configure("supervisor")
+    logs.start(log_format, log_level)
     found = config.resolve(file or given)
     if found.path == config.PACKAGED and found.database.url != "embedded":
         raise ConfigError("no skipjack.toml here, and the demonstration runs on its own database only: name a file with -c")

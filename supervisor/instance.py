@@ -1,16 +1,16 @@
 """One supervisor per name and host: a lock that the kernel drops when its holder dies."""
 
 import fcntl
-import logging
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-from ..runtime import places
+from ..runtime import logs, places
 from ..runtime.errors import ConfigError, SkipjackError
+from ..runtime.logs import event
 
-log = logging.getLogger("skipjack.supervisor")
+log = logs.logger("skipjack.supervisor")
 LOCK = "supervisor.lock"
 """In the state folder."""
 TITLE = "skipjack: supervisor "
@@ -27,7 +27,8 @@ def lock(name: str) -> int | None:
         places.make_folder(folder)
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except (ConfigError, OSError) as error:
-        log.warning("nothing keeps a second supervisor of this name from starting: %s", error)
+        fields = event("supervisor.unguarded")
+        log.warning("nothing keeps a second supervisor of this name from starting: %s", error, extra=fields)
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,7 +5,6 @@ connection, so that no broken job and no outage can reach it.
 """
 
 import gc
-import logging
 import os
 import signal
 import time
@@ -14,10 +13,11 @@ from functools import partial
 
 from setproctitle import setproctitle
 
-from ..runtime import orphans
+from ..runtime import logs, orphans
 from ..runtime.board import Cell
 from ..runtime.config import Config
 from ..runtime.errors import ConfigError, DatabaseError, HandlerError
+from ..runtime.logs import event
 from ..runtime.prctl import become_subreaper
 from . import instance
 from .bulletin import Bulletin
@@ -27,7 +27,7 @@ from .reload import Reload
 from .roles import ANNOUNCEMENT, REHEARSAL, House, Stage
 from .signals import Wakeup
 
-log = logging.getLogger("skipjack.supervisor")
+log = logs.logger("skipjack.supervisor")
 EXIT_CODES = (ConfigError.exit_code, DatabaseError.exit_code, HandlerError.exit_code)
 SHORTENED = 2.0
 """Seconds that are left after a second TERM or INT."""
@@ -70,13 +70,14 @@ class Master:
         gc.collect()
         become_subreaper()
         gc.freeze()  # else the first collection in a child copies every page it touches
-        log.info("supervisor of %s", self._house.config.path)
+        path = self._house.config.path
+        log.info("supervisor of %s", path, extra=event("supervisor.booting", config=str(path)))
         self._fleet.start(Stage.BASE, Stage.BOOT)
         self._turn_until(lambda: self._booted or self._stopping())
 
     def _start(self) -> None:
         self._fleet.start(Stage.CARE, Stage.WORK)
-        log.info("started: %s", self._pools())
+        log.info("started: %s", self._pools(), extra=event("supervisor.started"))
 
     def _stop(self) -> None:
         self._turn_until(lambda: self._fleet.gone(Stage.BOOT) and self._fleet.gone(Stage.WORK))
@@ -85,7 +86,7 @@ class Master:
         for stage, seconds in ((Stage.CARE, FAREWELL), (Stage.BASE, SHUTDOWN)):
             self._fleet.stop(stage, time.monotonic() + seconds)
             self._turn_until(partial(self._fleet.gone, stage))
-        log.info("stopped")
+        log.info("stopped", extra=event("supervisor.stopped"))
         # the interpreter puts the default handlers back while it ends: a late QUIT would change our exit code
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
@@ -109,19 +110,20 @@ class Master:
         now = time.monotonic()
         if sig in (signal.SIGTERM, signal.SIGINT):
             if self._stop_by is None:
-                log.info("%s: stopping; running jobs have %g s", sig.name, self._house.config.supervisor.grace)
-                self._stop_work(now + self._house.config.supervisor.grace)
+                grace = self._house.config.supervisor.grace
+                log.info("%s: stopping; running jobs have %g s", sig.name, grace, extra=stopping(sig, grace))
+                self._stop_work(now + grace)
             else:
-                log.info("%s again: %g s are left", sig.name, SHORTENED)
+                log.info("%s again: %g s are left", sig.name, SHORTENED, extra=stopping(sig, SHORTENED))
                 self._stop_work(min(self._stop_by, now + SHORTENED))
         elif sig is signal.SIGHUP:
             self._bulletin.reload_wanted()
             if self._booted and not self._stopping():
                 self._reload.begin(self._house.config.path)
             else:
-                log.warning("SIGHUP: no reload while it starts or stops")
+                log.warning("SIGHUP: no reload while it starts or stops", extra=event("reload.refused"))
         elif sig is signal.SIGQUIT:
-            log.info("SIGQUIT: stopping now")
+            log.info("SIGQUIT: stopping now", extra=stopping(sig, 0.0))
             self._stop_work(now)
 
     def _stop_work(self, by: float) -> None:
@@ -149,7 +151,7 @@ class Master:
             if not member.outdated:
                 self._fleet.announced()
         elif over and not self._stopping() and self._reload.rehearsed(death.code):
-            log.info("reloaded: %s", self._pools())
+            log.info("reloaded: %s", self._pools(), extra=event("reload.adopted"))
 
     def _pools(self) -> str:
         pools = (f"{name} × {pool.concurrency}" for name, pool in self._house.config.pools.items())
@@ -160,3 +162,8 @@ class Master:
         self._wakeup.close()
         if self._lock is not None:
             os.close(self._lock)
+
+
+def stopping(sig: signal.Signals, seconds: float) -> dict[str, object]:
+    """The event, for the log."""
+    return event("supervisor.stopping", signal=sig.name, seconds=seconds)

@@ -1,6 +1,5 @@
 """One member of the fleet: a role, its life so far, and its process. Carries out what `policy` decides about it."""
 
-import logging
 import os
 import random
 import signal
@@ -8,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from ..runtime import logs
 from ..runtime.board import Cell, State
 from ..runtime.incarnation import new_nonce
 from ..runtime.timer import now
@@ -17,7 +17,7 @@ from .roles import Role
 from .rollout import Seen
 from .spawn import spawn
 
-log = logging.getLogger("skipjack.fleet")
+log = logs.logger("skipjack.fleet")
 SILENCE = 120.0
 """Seconds after which a role whose loop does not turn is replaced. Longer than any statement or connection may take."""
 
@@ -39,7 +39,8 @@ class Member:
         if self.life.phase is Phase.STARTING and self.role.ready(self.pid):
             self.apply(policy.Ready())
             if self.life.degraded:
-                log.info("%s is ready, after %d crashes", self.role.title, self.life.failures)
+                crashes = self.life.failures
+                log.info("%s is ready, after %d crashes", self.role.title, crashes, extra=self.event("child.recovered"))
         if self._silent():
             self.apply(policy.Silent())
         if may_abort and 0 < self.cells[Cell.OVERDUE] <= now() * 1e9:
@@ -52,6 +53,10 @@ class Member:
         """As the rollout of its pool sees it."""
         busy = self.cells[Cell.STATE] == State.BUSY
         return Seen(self.role.slot, not self.outdated, self.life.phase is Phase.RUNNING, busy)
+
+    def event(self, name: str, **fields: object) -> dict[str, object]:
+        """An event that happened to this member, for the log."""
+        return logs.event(name, child=self.role.title, pool=self.role.pool, **{"child_pid": self.pid or None, **fields})
 
     def _silent(self) -> bool:
         # a worker says nothing while its handler runs: its lease is its deadline
@@ -69,10 +74,12 @@ class Member:
                 self.cells[Cell.STOP] = 1
                 self._signal(os.kill, self.role.stop_signal)
             case Action.ABORT:
-                log.warning("%s[%d] is aborted: its handler is overdue", self.role.title, self.pid)
+                fields = self.event("child.aborted")
+                log.warning("%s[%d] is aborted: its handler is overdue", self.role.title, self.pid, extra=fields)
                 self._signal(os.kill, signal.SIGABRT)
             case Action.KILL:
-                log.warning("%s[%d] is killed: its time is over", self.role.title, self.pid)
+                fields = self.event("child.killed")
+                log.warning("%s[%d] is killed: its time is over", self.role.title, self.pid, extra=fields)
                 self._signal(os.killpg, signal.SIGKILL)  # with all that it has started
         return action
 
@@ -81,7 +88,7 @@ class Member:
         try:
             self.pid = spawn(self.role.title, self._disown, self.role.begin)
         except OSError as error:  # no memory, or no more processes allowed: as if it had crashed at once
-            log.error("cannot start %s: %s", self.role.title, error)
+            log.error("cannot start %s: %s", self.role.title, error, extra=self.event("child.unstarted"))
             self.apply(policy.Exited(in_job=False, jitter=random.random()))
 
     def _signal(self, send: Callable[[int, int], None], sig: signal.Signals) -> None:

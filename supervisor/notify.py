@@ -4,16 +4,17 @@ A socket is open only for the moment of sending, which never waits and whose fai
 out of the environment, so that no child can speak in our name.
 """
 
-import logging
 import os
 import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, MutableMapping
 
+from ..runtime import logs
 from ..runtime.board import Standing
+from ..runtime.logs import event
 
-log = logging.getLogger("skipjack.supervisor")
+log = logs.logger("skipjack.supervisor")
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
@@ -54,7 +55,7 @@ class Notifier:
             except BlockingIOError:
                 return  # it has no time now: at the next turn
             except OSError as error:
-                log.debug("the service manager does not hear us: %s", error)
+                log.debug("the service manager does not hear us: %s", error, extra=event("notify.failed"))
             self._unsent.popleft()
 
 

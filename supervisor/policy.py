@@ -11,6 +11,9 @@ A worker whose handler is overdue says where it stands, and is killed.
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from ..runtime.board import Restart
+from ..runtime.obituary import LEASE_LOST, Why
+
 BACKOFF_BASE = 0.1
 BACKOFF_CAP = 30.0
 STABLE = 60.0
@@ -158,6 +161,29 @@ def stop(life: Life, deadline: float) -> tuple[Life, Action]:
         case Phase.STOPPING:
             return replace(life, due=min(life.due, deadline)), Action.NOTHING
     return replace(life, wanted=False), Action.NOTHING
+
+
+def restart(life: Life, why: Why, code: int, outdated: bool) -> Restart | None:
+    """As what the end of a child counts that lived so far; None where nobody is to follow it.
+
+    `code` is its exit code, negative for a signal; `outdated`: a successor was wanted before it ended.
+    """
+    if outdated and code == 0:
+        return Restart.RECYCLED
+    if not life.wanted:
+        return None
+    if why is Why.OOM:
+        return Restart.OOM
+    if life.ready is None:
+        return Restart.BOOT
+    match why:
+        case Why.OVERDUE:
+            return Restart.TIMEOUT
+        case Why.EXPIRED | Why.DATABASE:
+            return Restart.LEASE
+        case Why.SHUTDOWN:  # killed, though nobody wanted it to stop
+            return Restart.HUNG
+    return Restart.LEASE if code == LEASE_LOST else Restart.CRASH
 
 
 def exited(life: Life, event: Exited, now: float) -> Life:

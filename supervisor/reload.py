@@ -5,16 +5,17 @@ retires (`rollout.py`); so changed code is picked up, too. Another child tells t
 long that is away or full: a reload with fewer workers may be what relieves it.
 """
 
-import logging
 import os
 from pathlib import Path
 
+from ..runtime import logs
 from ..runtime.config import Config, load
 from ..runtime.errors import ConfigError
+from ..runtime.logs import event
 from .fleet import Fleet
 from .roles import House
 
-log = logging.getLogger("skipjack.supervisor")
+log = logs.logger("skipjack.supervisor")
 REFUSED = "reload refused: what runs stays as it is"
 
 
@@ -34,11 +35,11 @@ class Reload:
             self._house.check(config)
         except ConfigError as error:
             for problem in error.problems:
-                log.error("reload: %s", problem)
-            log.error(REFUSED)
+                log.error("reload: %s", problem, extra=event("reload.problem"))
+            log.error(REFUSED, extra=event("reload.refused"))
             return
         if self._tried is None:
-            log.info("reload: trying %s", path)
+            log.info("reload: trying %s", path, extra=event("reload.trying", config=str(path)))
             self._tried = config
             self._fleet.rehearse(config)
         else:
@@ -55,7 +56,7 @@ class Reload:
             self._fleet.rehearse(self._tried)
             return False
         if code != 0:
-            log.error(REFUSED)
+            log.error(REFUSED, extra=event("reload.refused"))
             return False
         self._house.adopt(config)
         self._fleet.renew()

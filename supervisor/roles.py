@@ -2,13 +2,12 @@
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
-from ..runtime import boot, embedded, exporter, listener, reaper, scheduler
+from ..runtime import boot, embedded, exporter, listener, logs, reaper, scheduler
 from ..runtime.board import SLOTS, Board, Cell, State
 from ..runtime.child import Child, Pipe
 from ..runtime.config import Config, Pool
@@ -164,7 +163,6 @@ class House:
         config = config or self.config
 
         def begin() -> Callable[[], object]:
-            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what a job prints outlives its worker
             child = Child(
                 config,
                 self.board,
@@ -177,6 +175,7 @@ class House:
                 self.hint,
                 self.bell,
             )
+            logs.speaker.worker = str(child.incarnation)
             cells[Cell.PID] = os.getpid()
             child.state(State.BOOTING)
             return partial(run, child)

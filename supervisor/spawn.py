@@ -5,7 +5,6 @@ pipe. In the child: own process group, the parent's descriptors and handlers gon
 its own handlers in place; only then signals, threads and connections. It leaves through os._exit, always.
 """
 
-import logging
 import os
 import signal
 import sys
@@ -16,12 +15,13 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from ..runtime import logs
+from ..runtime import logs, speech
 from ..runtime.errors import SkipjackError
+from ..runtime.logs import event
 from ..runtime.prctl import set_parent_death_signal
 from . import signals
 
-log = logging.getLogger("skipjack.child")
+log = logs.logger("skipjack.child")
 CRASHED = 1
 """Exit code of a child that an unexpected error ended."""
 
@@ -58,6 +58,7 @@ def _live(title: str, parent: int, disown: Callable[[], None], begin: Callable[[
         set_parent_death_signal(signal.SIGKILL, parent)
         setproctitle(f"skipjack: {title}")
         logs.configure(title)
+        speech.begin()
         main = begin()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         main()
@@ -66,9 +67,7 @@ def _live(title: str, parent: int, disown: Callable[[], None], begin: Callable[[
         logs.report(error)
         code = error.exit_code
     except BaseException:
-        log.exception("crashed")
+        log.exception("crashed", extra=event("child.crashed"))
     finally:
-        with suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
+        speech.job_over()
         os._exit(code)

@@ -56,7 +56,7 @@ class Bench:
             reply, _ = worker._exchange(outcomes)
             middle = time.thread_time()
             assert reply.claims, "the jobs have run out"
-            outcomes = worker._perform(reply.claims)
+            outcomes = worker._executor.run(reply.claims)
             statements, rest = statements + middle - begin, rest + time.thread_time() - middle
             done += len(reply.claims)
         worker._queue.settle(worker._queue._session, outcomes)

@@ -31,7 +31,7 @@ BREAKAGES = {
     ],
     "sweep after an error removed": [
         Patch("runtime/recovery.py", "                    self._queue.give_back(lost)\n", ""),
-        Patch("runtime/recovery.py", "                    self._sweep_later(lost)\n", ""),
+        Patch("runtime/recovery.py", "                    self._executor.sweep_later(lost)\n", ""),
     ],
 }
 

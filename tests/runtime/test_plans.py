@@ -151,7 +151,8 @@ class Queue:
     def run(self, name: str, params: Mapping[str, object]) -> tuple[list[tuple[Any, ...]], Plan]:
         """Runs the statement as the product does; its rows and its plan. No plan of ours reads all of job."""
         rows: list[tuple[Any, ...]] = []
-        (plan,) = self.plans(lambda: rows.extend(self.session.run(load(name, "skipjack"), params)))
+        *noted, plan = self.plans(lambda: rows.extend(self.session.run(load(name, "skipjack"), params)))
+        assert {inner["Relation Name"] for inner in noted} <= {"attempt"}, noted
         assert all(scan.kind in ("Index Scan", "Index Only Scan") for scan in plan.scans()), plan
         assert not any(node.kind.startswith("Gather") for node in plan), plan
         assert not any(node["Function Name"] == "leave" for node in plan), plan
@@ -207,7 +208,6 @@ class Queue:
         self.release(self.incarnation.claims())
         self.reap()
         self.run("due", {"types": ["email"]})
-        self.run("counts", {})
         self.run("status", {})
 
 
@@ -399,9 +399,8 @@ def test_due_descends_twice_for_each_type(queue: Queue) -> None:
     assert plan.buffers < FEW + dead(queue, WALK), plan
 
 
-@pytest.mark.parametrize("statement", ["counts", "status"])
-def test_figures_are_read_from_the_partial_indexes(queue: Queue, statement: str) -> None:
-    rows, plan = queue.run(statement, {})
+def test_figures_are_read_from_the_partial_indexes(queue: Queue) -> None:
+    rows, plan = queue.run("status", {})
     assert len(rows) == queue.full
     assert (
         {"job_dead", "job_ready", "job_running"}
