@@ -12,7 +12,7 @@ from . import embedded, handler, logs, program
 from .board import State
 from .child import Child
 from .client import enqueue
-from .config import Config
+from .config import Config, hook
 from .database import Connection, Patience, connect, is_infrastructure, is_refused
 from .errors import DatabaseError, HandlerError
 from .logs import event
@@ -104,6 +104,7 @@ def announce(connection: Connection, config: Config) -> None:
             "backoff_cap": f"{pool.backoff.cap} s",
             "max_attempts": pool.max_attempts,
             "keep_done": f"{pool.keep_done} s",
+            "on_dead": hook(name) if pool.on_dead else None,
         }
         for name, pool in sorted(config.pools.items())
     ]

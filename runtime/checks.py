@@ -77,6 +77,14 @@ def command(words: tuple[str, ...]) -> None:
         raise ValueError("holds a NUL, which no argument can hold")
 
 
+def either(work: str | tuple[str, ...]) -> None:
+    """A `reference`, or a `command`."""
+    if isinstance(work, str):
+        reference(work)
+    else:
+        command(work)
+
+
 def payload(value: dict[str, Any]) -> None:
     """What jsonb can hold; TOML's dates, inf and nan are no JSON."""
     try:

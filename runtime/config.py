@@ -12,7 +12,7 @@ from msgspec import field
 from . import checks, places
 from .errors import ConfigError
 from .reading import Reader, Refused, Section, document, one_line
-from .sections import Backoff, Database, Name, Pool, Retention, Schedule, Supervisor
+from .sections import LONGEST_NAME, Backoff, Database, Name, Pool, Retention, Schedule, Supervisor
 
 __all__ = [
     "MOST_WORKERS",
@@ -45,7 +45,14 @@ class _File(Section, frozen=True):
 
     @classmethod
     def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        workers = sum(pool.concurrency for pool in sound.get("pools", {}).values())
+        pools = sound.get("pools", {})
+        hooks = [hook(name) for name, pool in pools.items() if pool.on_dead]
+        for name in hooks:
+            if name in pools:
+                yield "pool", f"{name} is the type of the jobs for an on_dead, and no pool can have it"
+            if len(name.encode()) > LONGEST_NAME:
+                yield "pool", f"{name} is the type of the jobs for an on_dead, and longer than {LONGEST_NAME} bytes"
+        workers = sum(pool.concurrency for pool in pools.values()) + len(hooks)
         if workers > MOST_WORKERS:
             yield "pool", f"the concurrency of all pools is {workers} together; at most {MOST_WORKERS}"
 
@@ -55,6 +62,11 @@ class Config(_File, frozen=True, kw_only=True):
 
     path: Path
     """The file it was read from, absolute."""
+
+
+def hook(type_: str) -> str:
+    """The type of the jobs that tell of failed and dead jobs of `type_`, and the name of the pool for them."""
+    return f"{type_}.on_dead"
 
 
 def find(explicit: Path | None, environ: Mapping[str, str]) -> Path:
@@ -94,15 +106,12 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
     if database.url == "embedded":
         folder = database.data_dir or places.state_dir(name) / "postgres"
         database = replace(database, data_dir=str(config.path.parent / folder))
-    return replace(
-        config,
-        database=database,
-        supervisor=replace(config.supervisor, name=name),
-        pools={
-            name: pool if pool.keep_done is not None else replace(pool, keep_done=config.retention.keep_done)
-            for name, pool in config.pools.items()
-        },
-    )
+    pools = {
+        name: pool if pool.keep_done is not None else replace(pool, keep_done=config.retention.keep_done)
+        for name, pool in config.pools.items()
+    }
+    hooks = {hook(name): pool.hook for name, pool in pools.items() if pool.hook is not None}
+    return replace(config, database=database, supervisor=replace(config.supervisor, name=name), pools=pools | hooks)
 
 
 def resolve(explicit: Path | None) -> Config:

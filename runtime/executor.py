@@ -18,6 +18,7 @@ from .idle import Idle
 from .interrupt import Interrupt
 from .logs import event
 from .program import Program
+from .progress import reporter
 from .queue import Claim, Queue
 from .retry import Outcome
 from .share import Share
@@ -51,6 +52,7 @@ class Executor:
         self._takeover = Takeover(queue, beside, patience)
         self._sweeps = Sweeps(beside, patience, pool.lease, child.config.database.schema)
         self._companion = Companion("heartbeat", self._heartbeat, self._takeover, self._sweeps)
+        reporter.poke = self._companion.poke
         self._sizer = Sizer(pool.claim)
         self._share = Share(pool, child.cells)
         self._pid = os.getpid()

@@ -18,11 +18,14 @@ from .database import Patience, Session
 from .deadman import DeadMan
 from .logs import event
 from .obituary import LEASE_LOST
+from .progress import Progress, reporter
 from .queue import Claim, deadline, encode
 from .statements import load
 from .timer import now
 
 log = logs.logger("skipjack.heartbeat")
+SOON = 5.0
+"""Seconds from a beat to the next where a handler has said how far it is."""
 
 
 class Heartbeat:
@@ -40,14 +43,15 @@ class Heartbeat:
         self._held: Sequence[Claim] = ()
         self._running: Claim | None = None
         self._lost: set[int] = set()
-        self._due = 0.0
+        self._due = self._last = 0.0
         self._statement = load("heartbeat", child.config.database.schema)
 
     def hold(self, claims: Sequence[Claim]) -> None:
         """From now on these claims, taken together, are renewed, and this process does not outlive their lease."""
         with self._lock:
             self._child.cells[Cell.BEAT_SENT] = 0
-            self._due = claims[0].deadline - self._pool.lease + self._pool.heartbeat
+            self._last = claims[0].sent
+            self._due = self._last + self._pool.heartbeat
             self._held, self._lost = claims, set()
             self._arm(claims[0].deadline)
 
@@ -71,13 +75,19 @@ class Heartbeat:
 
     def due(self) -> float:
         """See Duty. A job that begins while the companion sleeps is not due sooner than it wakes."""
-        return self._due if self._held else now() + self._pool.heartbeat
+        if not self._held:
+            return now() + self._pool.heartbeat
+        return min(self._due, self._last + SOON) if self._said() else self._due
 
     def run_once(self) -> None:
         """A beat, if it is time."""
         held = self._held
-        if held and now() >= self._due:
+        if held and now() >= self.due():
             self._beat(held)
+
+    def _said(self) -> Progress | None:
+        running = self._running
+        return None if running is None else reporter.unwritten(running.id)
 
     def _arm(self, until: float) -> None:
         if self._pool.on_lease_lost == "kill":
@@ -85,7 +95,8 @@ class Heartbeat:
 
     def _beat(self, held: Sequence[Claim]) -> None:
         ours = [claim for claim in held if claim.id not in self._lost]
-        claims = [{"id": c.id, "token": c.token} for c in sorted(ours, key=lambda claim: claim.id)]
+        said = self._said()
+        claims = [renewal(claim, said) for claim in sorted(ours, key=lambda claim: claim.id)]
         self._child.cells[Cell.BEAT_SENT] = self._child.cells[Cell.BEAT_SENT] or int(now() * 1e9)
         try:
             self._session.open()  # before the lease is reckoned from `sent`
@@ -96,14 +107,16 @@ class Heartbeat:
             with self._lock:
                 if self._held is held:
                     self._due = now() + pause
+                    self._last = self._due - SOON  # not sooner because of what is to be said
             return
         self._child.cells[Cell.BEAT_SENT] = 0
         self._patience.recovered()
+        reporter.written = said or reporter.written
         renewed = dict(rows)
         with self._lock:
             if self._held is not held:
                 return  # the worker went on meanwhile; rows may be missing because it settled them
-            self._due = sent + self._pool.heartbeat
+            self._last, self._due = sent, sent + self._pool.heartbeat
             self._lost |= {claim.id for claim in ours} - set(renewed)
             if renewed:
                 self._arm(deadline(sent, self._pool.lease))
@@ -120,3 +133,11 @@ class Heartbeat:
         elif id_ not in renewed:
             fields = event("job.lost_lease", job=id_)
             log.warning("job %d lost its lease; it runs on, but its outcome will not count", id_, extra=fields)
+
+
+def renewal(claim: Claim, said: Progress | None) -> dict[str, object]:
+    """What `heartbeat.sql` is told of a claim."""
+    renewed: dict[str, object] = {"id": claim.id, "token": claim.token}
+    if said is not None and said.job == claim.id:
+        renewed |= {"progress": said.fraction, "note": said.note}
+    return renewed

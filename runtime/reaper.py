@@ -13,6 +13,7 @@ from . import logs
 from .archive import Archive
 from .child import Child
 from .database import Session, is_infrastructure
+from .hosts import Hosts
 from .logs import event
 from .release import Release
 from .role import run as run_role
@@ -84,13 +85,14 @@ class Reaper:
 
 
 def run(child: Child) -> None:
-    """The role: obituaries of this host's workers at once, expired leases every second, and retention in between."""
+    """The role: obituaries of this host's workers at once, expired leases every second; retention, a sign of life."""
     session = Session(child.config.database, "reaper")
     schema = child.config.database.schema
     release, reaper = Release(child.board, session, child.incarnation.host, schema), Reaper(session, schema)
     unkept = [name for name, pool in child.config.pools.items() if pool.keep_done == 0]
     tally = Tally(child)
     archive = Archive(session, child.config.retention, schema, unkept)
+    hosts = Hosts(child, session)
 
     def run_once() -> float:
         child.hint.drain()
@@ -102,6 +104,8 @@ def run(child: Child) -> None:
         if elsewhere := set(types) - set(child.pipes):
             session.run(load("wake", schema), {"types": sorted(elsewhere)})
         rest = archive.run_once()
+        hosts.run_once()
         return 0.0 if types.total() >= BATCH else INTERVAL if rest is None else min(rest, INTERVAL)
 
     run_role(child, "reaper", run_once, lambda: (child.hint.read,))
+    hosts.leave()

@@ -13,10 +13,9 @@ import msgspec
 
 from .database import is_infrastructure
 from .job import Cancelled, Fail, Retry, Unavailable
+from .storable import storable
 
 OURS = f"{Path(__file__).parent}{os.sep}"
-ERROR_BYTES = 8000
-"""What is kept of an error: its head, which names it, and its tail, which says where."""
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,12 +66,3 @@ def describe(error: BaseException) -> str:
     while where is not None and where.tb_next is not None and where.tb_frame.f_code.co_filename.startswith(OURS):
         where = where.tb_next  # the way to the handler says nothing
     return storable(head + "\n" + "".join(traceback.format_exception(type(error), error, where)).rstrip())
-
-
-def storable(text: str) -> str:
-    """`text` without what a PostgreSQL text or jsonb cannot hold (NUL, lone surrogates), cut in the middle."""
-    data = text.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace")
-    if len(data) > ERROR_BYTES:
-        half = ERROR_BYTES // 2
-        data = data[:half] + b"\n... cut ...\n" + data[-half:]
-    return data.decode("utf-8", "ignore")

@@ -13,7 +13,9 @@ from msgspec import Meta, field
 from . import checks, cron, duration
 from .reading import Check, Seconds, Section, Size
 
-Name = Annotated[str, checks.length(1, 200)]
+LONGEST_NAME = 200
+"""Bytes."""
+Name = Annotated[str, checks.length(1, LONGEST_NAME)]
 
 
 class Database(Section, frozen=True):
@@ -122,12 +124,24 @@ class Pool(Section, frozen=True):
     on_lease_lost: Literal["kill", "finish"] = "kill"
     at_boot: Annotated[tuple[dict[str, Any], ...], Check(checks.payloads)] = ()
     """Payloads of jobs that every start of a supervisor enqueues, like cron's @reboot."""
+    on_dead: Annotated[str | tuple[str, ...], Check(checks.either)] | None = None
+    """A handler, or a program, for a job that tells of each job of this type that fails or dies; see `hook`."""
     unavailable: Annotated[tuple[str, ...], Check(checks.references)] = ()
     """Exception types, "module:name", that count as infrastructure errors too."""
 
     def __post_init__(self) -> None:
         if not self.heartbeat:
             msgspec.structs.force_setattr(self, "heartbeat", self.lease / 4)
+
+    @property
+    def hook(self) -> "Pool | None":
+        """The pool that runs `on_dead`: one worker, and retries of its own. It has no hook itself."""
+        match self.on_dead:
+            case str(handler):
+                return Pool(handler=handler, keep_done=self.keep_done)
+            case tuple(command):
+                return Pool(command=command, keep_done=self.keep_done)
+        return None
 
     @classmethod
     def clashes(cls, sound: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

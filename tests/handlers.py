@@ -263,3 +263,19 @@ def selects(job: Job) -> None:
     while (left := end - time.monotonic()) > 0:
         select.select([], [], [], min(0.05, left))
     note("end", job)
+
+
+def reports(job: Job) -> None:
+    """Says how far it is, also in ways that nobody should, and runs until the file payload.path exists."""
+    for fraction, said in ((float("nan"), "nan"), (None, "none"), ("x", "text"), (10**400, "huge"), (0.4, "120 of 300\0")):
+        job.progress(fraction, said)  # type: ignore[arg-type]
+    until_file(job)
+
+
+def tells(job: Job) -> None:
+    """A hook: fails at first, then notes the job that it is about."""
+    if job.attempt == 1:
+        raise ConnectionRefusedError("the pager is away")
+    with LEDGER.open("ab", buffering=0) as ledger:
+        told = job.payload
+        ledger.write(f"told {told['job']} {told['status']} {told['type']} {told['error'].splitlines()[0]}\n".encode())

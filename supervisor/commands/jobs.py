@@ -146,21 +146,26 @@ def jobs_command(given: Given, chosen: Filters, limit: int, as_json: bool) -> No
 @json_option
 @click.pass_obj
 def job(given: Given, id: int, as_json: bool) -> None:
-    """Show all that is known of one job.
+    """Show all that is known of one job, with every attempt that failed or was lost.
 
     \b
     Example: skipjack job 42
     """
-    rows = ask(given, "job", {"id": id})
+    connection, schema = connected(given)
+    with connection:
+        rows = fetch(connection, schema, "job", {"id": id})
+        attempts = fetch(connection, schema, "attempts", {"id": id})
     if not rows:
         raise SkipjackError(f"job {id}: no such job; it may have been removed after its time")
     (row,) = rows
     if as_json:
         with suppress(ValueError, RecursionError):  # jsonb holds what Python cannot; then it is shown as text
             row["payload"] = json.loads(row["payload"])
-        show.as_json(row)
+        show.as_json(row | {"history": attempts})
     else:
-        show.card(row)
+        done = row["progress"]
+        show.card(row | {"progress": None if done is None else f"{done:.0%}"})
+        show.history(attempts)
 
 
 COMMANDS = (enqueue, jobs_command, job)

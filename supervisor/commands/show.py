@@ -52,6 +52,17 @@ def card(row: Row) -> None:
         print(f"{name.replace('_', ' '):<{width}}  " + _cell(value).replace("\n", "\n" + " " * (width + 2)))
 
 
+def history(attempts: Sequence[Row]) -> None:
+    """The attempts at a job that did not end well, two lines each: what, when and who; and the first line of why."""
+    for each in attempts:
+        print()
+        lasted = "" if each["seconds"] is None else f" after {each['seconds']:.1f} s"
+        when, who = _cell(each["ended_at"]), plain(each["worker"] or "-")
+        print(f"attempt {each['attempt']}: {each['outcome']} at {when}{lasted}, {who}")
+        if each["error"]:
+            print(f"    {one_line(each['error'].partition(chr(10))[0])}")
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"

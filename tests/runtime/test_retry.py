@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from skipjack.runtime.errors import ConfigError
 from skipjack.runtime.job import Fail, Retry, Unavailable
-from skipjack.runtime.retry import ERROR_BYTES, describe, outcome, storable
+from skipjack.runtime.retry import describe, outcome
+from skipjack.runtime.storable import ERROR_BYTES, storable
 
 MOST_BYTES = ERROR_BYTES + 100
 
