@@ -80,6 +80,8 @@ class Cell(IntEnum):
     """The first of a histogram's, as the next two; see `histogram.py`."""
     WAITS = 84
     ATTEMPTS = 104
+    REAPED_ATTEMPTS = 112
+    """As ATTEMPTS, of jobs that the reaper ended; where REAPED is."""
 
 
 class State(IntEnum):

@@ -44,5 +44,8 @@ DURATIONS = Histogram(
 """Seconds that a handler ran."""
 WAITS = Histogram(Cell.WAITS, (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600), NANOSECONDS)
 """Seconds from a job's time, `run_at`, to its start."""
-ATTEMPTS = Histogram(Cell.ATTEMPTS, (1, 2, 3, 5, 10, 20))
+TRIES = (1, 2, 3, 5, 10, 20)
+ATTEMPTS = Histogram(Cell.ATTEMPTS, TRIES)
 """Attempts that a job took until it was done, failed or dead."""
+REAPED_ATTEMPTS = Histogram(Cell.REAPED_ATTEMPTS, TRIES)
+"""The same of jobs that the reaper ended, since a cell has one writer."""

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from .board import REAPED, Cell, Restart
 from .board_view import children
 from .child import Child
-from .histogram import ATTEMPTS, DURATIONS, WAITS, Histogram
+from .histogram import ATTEMPTS, DURATIONS, REAPED_ATTEMPTS, WAITS, Histogram
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 OTHER = "(other)"
@@ -44,9 +44,9 @@ RETURNED = (
     "shared: several leases ended together, and each job is run alone next."
 )
 HISTOGRAMS = {
-    "job_attempts": (ATTEMPTS, "Attempts that a job took until a worker settled it as done, failed or dead."),
-    "job_duration_seconds": (DURATIONS, "How long a handler ran, however it ended."),
-    "job_wait_seconds": (WAITS, "From the time when a job was due to its start."),
+    "job_attempts": ((ATTEMPTS, REAPED_ATTEMPTS), "Attempts that a job took until it was done, failed or dead."),
+    "job_duration_seconds": ((DURATIONS,), "How long a handler ran, however it ended."),
+    "job_wait_seconds": ((WAITS,), "From the time when a job was due to its start."),
 }
 
 
@@ -69,8 +69,8 @@ class Host(Collector):
         roles = {name: self._board.totals(slots) for name, slots in self._roles.items()}
         supervisor, reaper = self._board.totals([0]), roles["reaper"]
         yield from jobs({**pools, OTHER: reaper})
-        for name, (histogram, meaning) in HISTOGRAMS.items():
-            yield distribution(name, meaning, histogram, pools)
+        for name, (histograms, meaning) in HISTOGRAMS.items():
+            yield distribution(name, meaning, histograms, pools)
         meaning = "Leases that were not renewed in time, as far as this host has ended them."
         yield CounterMetricFamily("skipjack_lease_expirations", meaning, value=reaper[Cell.LEASES_EXPIRED])
         yield from self._children()
@@ -119,13 +119,14 @@ def endings(
     return family
 
 
-def distribution(name: str, meaning: str, histogram: Histogram, totals: Mapping[str, Sequence[int]]) -> Metric:
-    """A histogram by type."""
+def distribution(name: str, meaning: str, histograms: Sequence[Histogram], totals: Mapping[str, Sequence[int]]) -> Metric:
+    """A histogram by type; several of the same bounds are added up."""
     family = HistogramMetricFamily(f"skipjack_{name}", meaning, labels=["type"])
-    bounds = [*(str(float(bound)) for bound in histogram.bounds), "+Inf"]
+    bounds = [*(str(float(bound)) for bound in histograms[0].bounds), "+Inf"]
     for type_, cells in totals.items():
-        buckets = list(zip(bounds, histogram.counts(cells), strict=True))
-        family.add_metric([type_], buckets, histogram.total(cells))
+        counts = [sum(each) for each in zip(*(histogram.counts(cells) for histogram in histograms), strict=True)]
+        total = sum(histogram.total(cells) for histogram in histograms)
+        family.add_metric([type_], list(zip(bounds, counts, strict=True)), total)
     return family
 
 

@@ -77,11 +77,15 @@ class Reaper:
         if self._last is not None and (time - self._last).total_seconds() > GAP:
             self._outage = (self._last, time)
         self._last = time
-        for _, id_, type_, token, outcome, status in rows:
+        for _, id_, type_, token, outcome, status, _ in rows:
             if id_ is not None:
                 fields = event("job.expired", job=id_, type=type_, outcome=outcome, status=status)
                 log.warning("job %d: lease expired (%s), %s, now %s", id_, token, outcome, status, extra=fields)
-        return [Ended(type_, outcome, status) for _, id_, type_, _, outcome, status in rows if id_ is not None]
+        return [
+            Ended(type_, outcome, status, attempts=attempts)
+            for _, id_, type_, _, outcome, status, attempts in rows
+            if id_ is not None
+        ]
 
 
 def run(child: Child) -> None:

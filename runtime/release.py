@@ -64,7 +64,7 @@ class Release:
     def _release(self, due: list[Entry]) -> list[Ended]:
         releases = {entry[1]: self._row(entry[2]) for entry in due}
         rows = self._session.run(self._statement, {"releases": encode(list(releases.values())).decode()})
-        for id_, type_, outcome, status, _ in rows:
+        for id_, type_, outcome, status, _, _ in rows:
             if status != "running":
                 fields = event("job.released", job=id_, type=type_, outcome=outcome, status=status)
                 log.warning("job %d: its worker died, %s, now %s", id_, outcome, status, extra=fields)
@@ -77,7 +77,11 @@ class Release:
                 self._looked.pop(serial, None)
                 acknowledge(self._board, index, serial)
         whys = {releases[serial]["low"]: obituary.why for _, serial, obituary in due}
-        return [Ended(type_, outcome, status, whys[low]) for _, type_, outcome, status, low in rows if status != "running"]
+        return [
+            Ended(type_, outcome, status, whys[low], attempts)
+            for _, type_, outcome, status, low, attempts in rows
+            if status != "running"
+        ]
 
     def _row(self, obituary: Obituary) -> dict[str, Any]:
         incarnation = Incarnation(self._host, obituary.pid, obituary.nonce)

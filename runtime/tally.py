@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .board import REAPED, Cell
 from .child import Child
+from .histogram import REAPED_ATTEMPTS
 from .obituary import Why
 
 
@@ -20,6 +21,7 @@ class Ended(NamedTuple):
     """What the job is now."""
     why: Why | None = None
     """Why its worker ended; None where all that is known is that its lease ran out."""
+    attempts: int = 1
 
     @property
     def ending(self) -> str:
@@ -46,6 +48,9 @@ class Tally:
     def count(self, ended: list[Ended]) -> list[Ended]:
         """Counts these jobs, and returns them."""
         for job in ended:
-            self._pools.get(job.type, self._own)[REAPED[job.ending]] += 1
+            cells = self._pools.get(job.type, self._own)
+            cells[REAPED[job.ending]] += 1
+            if job.status != "ready":
+                REAPED_ATTEMPTS.observe(cells, job.attempts)
             self._own[Cell.LEASES_EXPIRED] += job.expired
         return ended

@@ -38,6 +38,6 @@ WITH expired AS (
            locked_until = NULL
       FROM expired AS e
      WHERE j.id = ANY (ARRAY[e.id]) AND j.locked_by = e.locked_by AND j.locked_until < now()
-    RETURNING j.id, j.type, e.locked_by, e.outcome, j.status
+    RETURNING j.id, j.type, e.locked_by, e.outcome, j.status, j.attempts
 )
 SELECT now(), r.* FROM (SELECT) AS always LEFT JOIN reaped AS r ON true

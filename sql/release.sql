@@ -33,11 +33,11 @@ WITH releases AS (
            locked_until = NULL
       FROM held AS h
      WHERE j.id = ANY (ARRAY[h.id])
- RETURNING j.id, j.type, h.outcome, j.status, h.low
+ RETURNING j.id, j.type, h.outcome, j.status, h.low, j.attempts
 )
-SELECT id, type, outcome, status, low FROM released
+SELECT id, type, outcome, status, low, attempts FROM released
  UNION ALL
-SELECT j.id, j.type, NULL, j.status, r.low
+SELECT j.id, j.type, NULL, j.status, r.low, NULL
   FROM releases AS r
  CROSS JOIN LATERAL (
        SELECT j.id, j.type, j.status

@@ -133,6 +133,7 @@ def test_what_becomes_of_jobs(supervise: Supervise, jobs: Jobs) -> None:
     shows(figures, "jobs_total", 1, type="deadly", outcome="dead")
     shows(figures, "jobs_total", 2, type="deadly", outcome="lost")
     assert jobs.get(deadly)["status"] == "dead"
+    assert (figures()("job_attempts_count", type="deadly"), figures()("job_attempts_sum", type="deadly")) == (1, 3)
     shows(figures, "child_restarts_total", 3, pool="deadly", reason="crash")
     assert figures()("lease_expirations_total") == 0
 
