@@ -46,6 +46,7 @@ FIGURES = {
     "schedule_slots_missed_total": ("schedule", f"Slots that came too late to fire; of this app's schedules. {FLEET}"),
     "schedule_broken": ("schedule", f"1 if no next slot can be found, so that it does not fire. {FLEET}"),
     "hosts": ("", f"Supervisors that are alive: whose reaper has reported lately. {FLEET}"),
+    "hosts_lost": ("", f"Supervisors that fell silent within the last day and did not stop in order. {FLEET}"),
 }
 """What `counts.sql` tells: the label of each, and its meaning."""
 

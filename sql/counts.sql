@@ -58,4 +58,7 @@ SELECT f.name, s.name, f.value::double precision
        ('schedule_broken', (s.error IS NOT NULL)::integer)) AS f (name, value)
  WHERE s.app = %(app)s AND s.enabled
  UNION ALL
-SELECT 'hosts', '', count(*)::double precision FROM skipjack.host WHERE expires_at > now()
+SELECT f.name, '', f.value::double precision
+  FROM (SELECT count(*) FILTER (WHERE expires_at > now()) AS alive, count(*) FILTER (WHERE expires_at <= now()) AS lost
+          FROM skipjack.host) AS h
+ CROSS JOIN LATERAL (VALUES ('hosts', h.alive), ('hosts_lost', h.lost)) AS f (name, value)
