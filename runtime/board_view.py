@@ -9,6 +9,7 @@ import msgspec
 
 from .board import Board, Cell, Standing, State
 from .child import Child
+from .histogram import DURATIONS
 from .timer import now
 
 SILENCE = 10.0
@@ -38,6 +39,8 @@ class Pool(msgspec.Struct, frozen=True):
     running: tuple[Running, ...]
     degraded: int = 0
     """How many keep crashing before they are ready."""
+    durations: tuple[int, ...] = ()
+    """How many handlers ended, by the buckets of `histogram.DURATIONS` and beyond."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -116,6 +119,7 @@ def pool(board: Board, slots: Sequence[int], wanted: int) -> Pool:
         returned=sum(each[Cell.RETURNED] + each[Cell.UNSTARTED] for each in cells),
         running=tuple(running for each in cells if (running := job_of(each)) is not None),
         degraded=sum(each[Cell.DEGRADED] for each in cells),
+        durations=tuple(sum(each[cell] for each in cells) for cell in DURATIONS.cells[:-1]),
     )
 
 

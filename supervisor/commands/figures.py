@@ -1,10 +1,12 @@
 """What `skipjack status --watch` shows of each job type: the database's figures and this host's board, merged. Pure."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from ...runtime import duration
 from ...runtime.board_view import Pool, Running, View
+from .trends import Trend
 
 
 class Queued(NamedTuple):
@@ -31,14 +33,58 @@ class Ended(NamedTuple):
     error: str | None
 
 
+class Host(NamedTuple):
+    """A supervisor of the fleet: the columns of `sql/hosts.sql`."""
+
+    host: str
+    name: str
+    pid: int
+    version: str
+    pools: dict[str, int]
+    busy: int
+    started_at: datetime
+    seen_at: datetime
+    seconds: float
+    """Since it was seen."""
+    expired: bool
+
+    @property
+    def lost(self) -> str:
+        """That it is, in words."""
+        return f"lost: {self.host} (pid {self.pid}), last seen {age(self.seconds)} ago"
+
+
+class Upcoming(NamedTuple):
+    """A schedule: the columns of `sql/upcoming.sql`. Seconds."""
+
+    name: str
+    state: str
+    next_in: float | None
+    last_ago: float | None
+    missed: int
+
+
+class Progressing(NamedTuple):
+    """A job that says how far it is: the columns of `sql/progressing.sql`."""
+
+    id: int
+    type: str
+    progress: float
+    note: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.progress:.0%} {self.note}".rstrip()
+
+
 class Line(NamedTuple):
     """One type as it is shown; None where that side does not know it."""
 
     type: str
     queued: Queued | None
     pool: Pool | None
-    rate: float | None
-    """Jobs done per second on this host."""
+    trend: Trend
+    """How it went lately on this host."""
     missing: int = 0
     """Workers of this host that ought to have a process and have none."""
 
@@ -62,25 +108,16 @@ class Line(NamedTuple):
         return not (waits or self.flags or (self.pool and self.pool.children.get("busy")))
 
 
-def merge(queued: Sequence[Queued], view: View | None, rates: Mapping[str, float]) -> list[Line]:
+def merge(queued: Sequence[Queued], view: View | None, trends: Mapping[str, Trend]) -> list[Line]:
     """A line for each type that either side knows, by name."""
     rows = {row.type: row for row in queued}
     pools = view.pools if view else {}
     # at its start and its stop a supervisor has none, and that is as it should be
     missing = {type: pool.children.get("empty", 0) for type, pool in pools.items()} if view and view.state == "up" else {}
     return [
-        Line(type, rows.get(type), pools.get(type), rates.get(type), missing.get(type, 0))
+        Line(type, rows.get(type), pools.get(type), trends.get(type, Trend()), missing.get(type, 0))
         for type in sorted(rows.keys() | pools.keys())
     ]
-
-
-def rates(before: View | None, after: View, seconds: float) -> dict[str, float]:
-    """Jobs done per second by pool, between two looks; none for a supervisor or a pool that was not there before."""
-    if before is None or before.pid != after.pid:
-        return {}
-    return {
-        name: (pool.done - before.pools[name].done) / seconds for name, pool in after.pools.items() if name in before.pools
-    }
 
 
 def longest_first(view: View | None) -> list[tuple[str, Running]]:

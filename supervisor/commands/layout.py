@@ -11,13 +11,16 @@ from rich.text import Text
 
 from ...runtime.reading import one_line
 from .figures import Line, age, bar, number, rate
+from .trends import ASCII_BARS, BARS, brief, spark
 
 FIGURES = {"due": "due", "later": "later", "retry": "retries", "run": "running"}
 """Columns and what they show."""
 WIDE = 100
 """Columns of a terminal from which on failed jobs have a column of their own."""
-LEFT_OUT = ("later", "retry", "oldest", "done/s")
+LEFT_OUT = ("later", "p50", "lately", "retry", "p95", "oldest", "done/s")
 """Columns that go, in this order, where the terminal is too narrow for all."""
+WHERE_KNOWN = ("flags", "lately", "p50", "p95")
+"""Columns that are there only if a line has something to say in them."""
 NARROWEST = 8
 """Columns for the type, and for the flags if there are any, before others are left out."""
 
@@ -62,13 +65,13 @@ def table(lines: Sequence[Line], size: Size, base: str) -> Iterator[Text]:
 
 def fitted(rows: Sequence[Mapping[str, str]], room: int) -> dict[str, int]:
     """The columns and their widths, so that the type has some as well."""
-    names = [name for name in rows[0] if name != "flags" or any(row["flags"] for row in rows)]
+    names = [name for name in rows[0] if name not in WHERE_KNOWN or any(row[name] not in ("", "-") for row in rows)]
     widths = {name: max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in names}
     if "flags" in widths:
         widths["flags"] = max(NARROWEST, widths["flags"] - max(0, NARROWEST + taken(widths) - room))
     for name in LEFT_OUT:
         if taken(widths) + NARROWEST > room:
-            del widths[name]
+            widths.pop(name, None)
     return widths
 
 
@@ -84,7 +87,14 @@ def cells(line: Line, size: Size) -> dict[str, str]:
     if pool:
         count = pool.children.get("busy", 0)
         busy = f"{bar(count, pool.concurrency, size.width // 16, '#.' if size.ascii else '▇·')} {count}/{pool.concurrency}"
-    known = {"busy": busy, "done/s": rate(line.rate)}
+    trend, bars = line.trend, ASCII_BARS if size.ascii else BARS
+    known = {
+        "busy": busy,
+        "done/s": rate(trend.rates[-1] if trend.rates else None),
+        "lately": spark(trend.rates, size.width // 8, bars),
+        "p50": brief(trend.p50),
+        "p95": brief(trend.p95),
+    }
     for name, figure in FIGURES.items():
         known[name] = number(getattr(queued, figure)) if queued else "-"
     known["oldest"] = age(queued.oldest_seconds if queued else None)
@@ -95,7 +105,7 @@ def cells(line: Line, size: Size) -> dict[str, str]:
 
 def pad(name: str, value: str, width: int) -> str:
     """Numbers stand to the right, words to the left."""
-    return f"{value:<{width}}" if name in ("busy", "flags") else f"{value:>{width}}"
+    return f"{value:<{width}}" if name in ("busy", "lately", "flags") else f"{value:>{width}}"
 
 
 def style(name: str, value: str, base: str) -> str:
@@ -104,6 +114,8 @@ def style(name: str, value: str, base: str) -> str:
         return "yellow"
     if value in ("0", "0.0", "-"):
         return "dim"
-    if name in ("busy", "done/s"):
+    if name in ("busy", "done/s", "p50", "p95"):
         return ""
+    if name == "lately":
+        return "cyan"
     return base or ("red" if name in ("dead", "failed") else "")

@@ -11,11 +11,13 @@ from rich.text import Text
 
 from ...runtime.board_view import SILENCE, View
 from ...runtime.reading import one_line
-from .figures import Ended, Queued, age, longest_first, merge, most_telling
+from .figures import Ended, Host, Progressing, Queued, Upcoming, age, longest_first, merge, most_telling
 from .layout import NARROWEST, Size, table
+from .trends import Trend
 
 TALL = 16
-"""Lines of a terminal from which on there is room for the dead."""
+"""Lines of a terminal from which on there is room for the dead, and for schedules."""
+SCHEDULES = 3
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,20 @@ class Moment:
     view: View | None = None
     no_view: str | None = None
     """Why this host's workers are not shown."""
-    rates: dict[str, float] = field(default_factory=dict)
+    trends: dict[str, Trend] = field(default_factory=dict)
+    hosts: Sequence[Host] = ()
+    upcoming: Sequence[Upcoming] = ()
+    progressing: Sequence[Progressing] = ()
 
 
 def draw(moment: Moment, size: Size) -> list[Text]:
     """The lines of the screen, at most `size.height` of them."""
-    top = [head(moment, size), *notes(moment, size), Text()]
+    top = [head(moment, size), *notes(moment, size), *fleet(moment, size), Text()]
     running = longest_first(moment.view)
     ended = listed([(str(job.id), job.type, job.status, job.error or "-") for job in moment.ended], size)
     bottom = [Text(), size.text("failed or died last", size.width, "bold"), *ended] if ended and size.height >= TALL else []
-    lines = merge(moment.queued, moment.view, moment.rates)
+    bottom = [*coming(moment, size), *bottom] if size.height >= TALL else bottom
+    lines = merge(moment.queued, moment.view, moment.trends)
     # the table comes first, yet leaves a little to what runs; what it does not need is theirs
     room = size.height - len(top) - len(bottom) - (2 + min(len(running), 3) if running else 0) - 1
     shown = lines if len(lines) <= room else most_telling(lines, max(1, room - 1))
@@ -55,7 +61,11 @@ def draw(moment: Moment, size: Size) -> list[Text]:
     left = size.height - len(drawn) - len(bottom) - 2
     if running and left > 0:
         drawn += [Text(), size.text("running on this host, the longest first", size.width, "bold")]
-        drawn += listed([(str(job.job), age(job.seconds), f"pid {job.pid}", type) for type, job in running[:left]], size)
+        said = {each.id: str(each) for each in moment.progressing}
+        rows = [
+            (str(job.job), age(job.seconds), f"pid {job.pid}", type, said.get(job.job, "")) for type, job in running[:left]
+        ]
+        drawn += listed(rows, size)
     return (drawn + bottom)[: size.height]
 
 
@@ -83,6 +93,31 @@ def notes(moment: Moment, size: Size) -> Iterator[Text]:
         yield size.text(f"figures {age(moment.figures_age)} old", size.width, "dim")
     if moment.no_view is not None:
         yield size.text(moment.no_view, size.width, "dim")
+
+
+def fleet(moment: Moment, size: Size) -> Iterator[Text]:
+    """How many hosts there are, and each that is lost."""
+    alive = [host for host in moment.hosts if not host.expired]
+    for host in (host for host in moment.hosts if host.expired):
+        yield size.text(host.lost, size.width, "red")
+    if len(alive) > 1:
+        busy, workers = sum(host.busy for host in alive), sum(sum(host.pools.values()) for host in alive)
+        names = ", ".join(sorted({host.host for host in alive}))
+        yield size.text(f"{len(alive)} supervisors, {busy} of {workers} workers busy: {names}", size.width, "dim")
+
+
+def coming(moment: Moment, size: Size) -> list[Text]:
+    """The schedules that want attention, and the nearest."""
+    rows = [
+        (
+            each.name,
+            each.state if each.state != "active" else "due" if (each.next_in or 0) <= 0 else f"in {age(each.next_in)}",
+            "" if each.last_ago is None else f"last {age(max(0.0, each.last_ago))} ago",
+            f"{each.missed:,} missed" if each.missed else "",
+        )
+        for each in moment.upcoming[:SCHEDULES]
+    ]
+    return [Text(), size.text("schedules", size.width, "bold"), *listed(rows, size)] if rows else []
 
 
 def listed(rows: Sequence[tuple[str, ...]], size: Size) -> list[Text]:

@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 def as_json(data: object) -> None:
     """`data` as JSON on stdout; times in ISO 8601."""
-    print(json.dumps(data, indent=2, ensure_ascii=sys.stdout.encoding.lower() != "utf-8", default=_plain))
+    print(json.dumps(data, indent=2, ensure_ascii=sys.stdout.encoding.lower() != "utf-8", default=plainly))
 
 
 def table(rows: Sequence[Row], empty: str) -> None:
@@ -82,5 +82,6 @@ def _short(value: object) -> str:
     return f"{value:%m-%d %H:%M:%S}" if isinstance(value, datetime) else _cell(value)
 
 
-def _plain(value: object) -> str:
+def plainly(value: object) -> str:
+    """What JSON has no form for, as text."""
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -14,13 +14,14 @@ import psycopg
 from ...runtime import config, database, embedded
 from ...runtime.board_view import View
 from ...runtime.statements import load
-from . import figures
-from .figures import Ended, Queued
+from .figures import Ended, Host, Progressing, Queued, Upcoming
+from .trends import Trend, Trends
 
 T = TypeVar("T")
 REST = 20
 """Times as long as a query took, the database rests before the next one: a million jobs to count cost it 5 % at most."""
-LAST_DEAD = 3
+LAST_DEAD, NEAREST, LONGEST = 3, 20, 100
+"""Jobs that died, schedules, and jobs that say how far they are: at most so many are asked for."""
 PATIENCE = 1.0
 """Seconds for the exporter's answer."""
 
@@ -75,6 +76,9 @@ class Depth(NamedTuple):
 
     queued: list[Queued]
     ended: list[Ended]
+    hosts: list[Host]
+    upcoming: list[Upcoming]
+    progressing: list[Progressing]
 
 
 def of_database(settings: config.Database) -> Callable[[], tuple[Depth, float]]:
@@ -90,12 +94,17 @@ def of_database(settings: config.Database) -> Callable[[], tuple[Depth, float]]:
             types = [row.type for row in queued if row.failed or row.dead]
             params = {"types": types, "limit": LAST_DEAD}
             ended = [Ended(*row) for row in session.run(load("newest_dead", settings.schema), params)] if types else []
+            hosts = [Host(*row) for row in session.run(load("hosts", settings.schema), {})]
+            upcoming = [Upcoming(*row) for row in session.run(load("upcoming", settings.schema), {"limit": NEAREST})]
+            progressing = [
+                Progressing(*row) for row in session.run(load("progressing", settings.schema), {"limit": LONGEST})
+            ]
         except psycopg.Error as error:
             why = NoAnswer(explain(settings, error))
             if not database.is_infrastructure(error):  # such as a statement that took too long
                 why.rest = REST * (time.monotonic() - began)
             raise why from None
-        return Depth(queued, ended), REST * (time.monotonic() - began)
+        return Depth(queued, ended, hosts, upcoming, progressing), REST * (time.monotonic() - began)
 
     return ask
 
@@ -113,15 +122,14 @@ class Here(NamedTuple):
     """What this host's exporter says."""
 
     view: View
-    rates: dict[str, float]
+    trends: dict[str, Trend]
 
 
 def of_exporter(settings: config.Supervisor, address: tuple[str, int]) -> Callable[[], tuple[Here, float]]:
     """Asks the exporter of this host's supervisor."""
-    before: tuple[View | None, float] = None, 0.0
+    trends = Trends()
 
     def ask() -> tuple[Here, float]:
-        nonlocal before
         view = fetch(address)
         if view is None:
             raise NoAnswer(f"no exporter answers at {settings.listen}: this host's workers are not shown")
@@ -129,10 +137,7 @@ def of_exporter(settings: config.Supervisor, address: tuple[str, int]) -> Callab
             raise NoAnswer(
                 f"at {settings.listen} answers another supervisor, {view.name}: this host's workers are not shown"
             )
-        now = time.monotonic()
-        rates = figures.rates(before[0], view, now - before[1])
-        before = view, now
-        return Here(view, rates), 0.0
+        return Here(view, trends.add(view, time.monotonic())), 0.0
 
     return ask
 

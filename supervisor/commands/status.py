@@ -10,12 +10,16 @@ from ...runtime import config
 from ...runtime.errors import ConfigError
 from ...runtime.reading import one_line
 from . import show
-from .figures import age
-from .jobs import Given, ask, json_option
+from .figures import Host, Progressing, age
+from .jobs import Given, connected, fetch, json_option
+from .sources import LONGEST
+from .stream import stream
 
 
 @click.command()
-@click.option("--watch", "watching", is_flag=True, help="Go on showing it, with this host's workers; q leaves.")
+@click.option(
+    "--watch", "watching", is_flag=True, help="Go on showing it, with hosts, schedules and this host's workers; q leaves."
+)
 @click.option(
     "--interval", default=1, show_default=True, type=click.IntRange(1, 3600), help="Seconds between looks of --watch."
 )
@@ -31,13 +35,22 @@ def status(given: Given, watching: bool, interval: int, as_json: bool) -> None:
     if watching:
         watch(given, interval, as_json)
         return
-    rows = ask(given, "status", {})
+    connection, schema = connected(given)
+    with connection:
+        rows = fetch(connection, schema, "status", {})
+        hosts = [Host(**row) for row in fetch(connection, schema, "hosts", {})]
+        progressing = [Progressing(**row) for row in fetch(connection, schema, "progressing", {"limit": LONGEST})]
     if as_json:
         show.as_json(rows)
-    else:
-        show.table([line(row) for row in rows], "no jobs and no pools yet")
-        if unserved := [row["type"] for row in rows if not row["served"]]:
-            print(f"unserved: no supervisor has announced a pool for {one_line(', '.join(unserved))}")
+        return
+    show.table([line(row) for row in rows], "no jobs and no pools yet")
+    if unserved := [row["type"] for row in rows if not row["served"]]:
+        print(f"unserved: no supervisor has announced a pool for {one_line(', '.join(unserved))}")
+    for host in hosts:
+        if host.expired:
+            print(one_line(host.lost))
+    for job in progressing:
+        print(one_line(f"job {job.id} ({job.type}): {job}, for {age(job.seconds)}"))
 
 
 def line(row: dict[str, Any]) -> dict[str, Any]:
@@ -49,8 +62,10 @@ def line(row: dict[str, Any]) -> dict[str, Any]:
 
 def watch(given: Given, interval: int, as_json: bool) -> None:
     """Runs the watch, where there is a terminal for it. Raises ConfigError."""
-    if as_json or sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
-        raise ConfigError("--watch needs a terminal; use --json in a loop")
+    if as_json:
+        stream(config.resolve(given), interval)
+    if sys.stdout is None or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+        raise ConfigError("--watch needs a terminal; --watch --json prints a line a look")
     found = config.resolve(given)
     from .watch import Watch
 

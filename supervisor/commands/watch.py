@@ -84,11 +84,14 @@ class Watch:
             time=f"{datetime.now(UTC):%H:%M:%SZ}",
             queued=depth.value.queued if depth.value else (),
             ended=depth.value.ended if depth.value else (),
+            hosts=depth.value.hosts if depth.value else (),
+            upcoming=depth.value.upcoming if depth.value else (),
+            progressing=depth.value.progressing if depth.value else (),
             figures_age=time.monotonic() - depth.at if depth.value else None,
             away=f"no database since {depth.since:%H:%M:%SZ}\n{depth.trouble}" if depth.since else None,
             view=shown.view if shown else None,
             no_view=here.trouble,
-            rates=shown.rates if shown else {},
+            trends=shown.trends if shown else {},
         )
 
 

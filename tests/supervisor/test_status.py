@@ -10,17 +10,20 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import psycopg
 import pytest
 from conftest import Server
-from harness import COMMAND, Jobs, Supervisor, eventually, jobs_of
+from harness import COMMAND, HUNG, Jobs, Supervisor, eventually, jobs_of
 from rich.cells import cell_len
 
 from skipjack.runtime.board_view import Pool, Running, View
@@ -28,9 +31,10 @@ from skipjack.runtime.config import Database
 from skipjack.runtime.database import Session
 from skipjack.runtime.statements import load
 from skipjack.supervisor.commands import figures, sources
-from skipjack.supervisor.commands.figures import Ended, Line, Queued
+from skipjack.supervisor.commands.figures import Ended, Host, Line, Progressing, Queued, Upcoming
 from skipjack.supervisor.commands.layout import Size
 from skipjack.supervisor.commands.screen import Moment, draw
+from skipjack.supervisor.commands.trends import Trend
 from skipjack.supervisor.commands.watch import label
 
 Supervise = Callable[..., Supervisor]
@@ -132,11 +136,11 @@ def test_the_newest_dead_are_those_that_ended_last(jobs: Jobs, session: Session)
     assert [(job.id, f"{job.error}\nTraceback") for job in found] == [(row["id"], row["last_error"]) for row in rows[:3]]
 
 
-@pytest.mark.parametrize("args", [(), ("--json",), ("--interval", "5")], ids=" ".join)
+@pytest.mark.parametrize("args", [(), ("--interval", "5")], ids=" ".join)
 def test_a_watch_without_a_terminal_says_what_to_do_instead(supervise: Supervise, args: tuple[str, ...]) -> None:
     done = supervise(WORK, conninfo="host=/nowhere").command("status", "--watch", *args)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "skipjack: --watch needs a terminal; use --json in a loop\n"
+    assert done.stderr == "skipjack: --watch needs a terminal; --watch --json prints a line a look\n"
 
 
 # --- watched
@@ -366,6 +370,12 @@ def a_type(type: str, due: int = 0, *, dead: int = 0, paused: bool = False, serv
     return Queued(type, due, 0, 0, 0, 0, dead, 60.0 if due else None, paused, served)
 
 
+def a_host(host: str, seconds: float, expired: bool = False) -> Host:
+    then = datetime(2026, 1, 1, tzinfo=UTC)
+    return Host(host, "/etc/skipjack.toml", 7, "1.0", {"email": 4}, 1, then, then, seconds, expired)
+
+
+TREND = Trend((0.0, 6.0, 12.34), 0.012, 1.5)
 VIEW = View("/etc/skipjack.toml", 42, "up", 0.5, {}, {"email": a_pool(5, 3, 100, Running(7, 9, 61.0), Running(8, 10, None))})
 MOMENT = {"database": "app at db, schema skipjack", "host": "web", "time": "12:00:00Z", "figures_age": 0.5}
 EVIL = "[red]\x1b[2J\n\u202e日本"
@@ -379,7 +389,13 @@ MANY = [a_type(f"type-{number:02}", due=number == 39) for number in range(40)]
         ({}, ["no jobs and no pools yet"]),
         ({"queued": [a_type("email", 1204332)]}, ["email - - 1,204,332 0 0 0 1m 0"]),
         ({"queued": [a_type("email", 12_345_678)]}, ["email - - 12.3M 0 0 0 1m 0"]),
-        ({"view": VIEW, "rates": {"email": 12.34}}, ["email ▇▇▇·· 3/5 12.3 - - - - - -"]),
+        ({"view": VIEW, "trends": {"email": TREND}}, ["email ▇▇▇·· 3/5 12.3 ▁▄█ 12ms 1.5s - - - - - -"]),
+        ({"hosts": [a_host("a", 3.0), a_host("b", 41.0, True), a_host("c", 1.0)]}, [
+            "lost: b (pid 7), last seen 41s ago", "2 supervisors, 2 of 8 workers busy: a, c"]),
+        ({"upcoming": [Upcoming("bad", "broken", None, None, 0), Upcoming("report", "active", 190.0, 3410.0, 12)]}, [
+            "schedules", "bad broken", "report in 3m10s last 56m50s ago 12 missed"]),
+        ({"view": VIEW, "progressing": [Progressing(9, "email", 0.4, EVIL, 61.0)]}, [
+            "9 1m1s pid 7 email 40% [red]\\x1b[2J\\n\\u202e日本"]),
         ({"view": VIEW}, ["up (pid 42)", "9 1m1s pid 7 email", "10 - pid 8 email"]),
         ({"view": msgspec.structs.replace(VIEW, turned=75.0)}, ["silent for 1m15s (pid 42)"]),
         ({"view": msgspec.structs.replace(VIEW, pools={"a": a_pool(booting=1, empty=1)})}, ["1 booting, 1 down"]),
@@ -408,10 +424,18 @@ def test_a_terminal_that_knows_only_ascii_gets_a_bar_as_well() -> None:
 def test_it_always_fits(width: int, height: int) -> None:
     queued = [a_type("x" * 200, 1204332, dead=1204332, paused=True), a_type(EVIL, 9_999_999, served=False), *MANY]
     ended = [Ended(2**62, "y" * 200, "failed", "z" * 2000)] * 3
+    fleet = {
+        "hosts": [a_host("h" * 100, 1.0), a_host(EVIL, 1e9, True)] * 3,
+        "trends": {"x" * 200: Trend((1.0,) * 20, 0.5, 99.0)},
+    }
+    fleet |= {
+        "upcoming": [Upcoming("s" * 200, "active", 1e6, 1e6, 10**6)] * 9,
+        "progressing": [Progressing(2**62, "x", 1.0, EVIL, 1.0)],
+    }
     pools = {"x" * 200: a_pool(1024, 1000, 1, *[Running(1, 2**62, 1e6)] * 50, booting=3)}
     view = msgspec.structs.replace(VIEW, pools=pools)
     for size in (Size(width, height), Size(width, height, ascii=True)):
-        lines = draw(Moment(**MOMENT, queued=queued, ended=ended, view=view, away=f"away\n{EVIL}"), size)
+        lines = draw(Moment(**MOMENT, queued=queued, ended=ended, view=view, away=f"away\n{EVIL}", **fleet), size)
         assert len(lines) <= height
         assert max(cell_len(line.plain) for line in lines) <= width
         assert not size.ascii or all(line.plain.isascii() for line in lines)
@@ -427,22 +451,6 @@ def test_it_always_fits(width: int, height: int) -> None:
 )  # fmt: skip
 def test_a_bar(busy: int, of: int, room: int, bar: str) -> None:
     assert figures.bar(busy, of, room, "▇·") == bar
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "rates"),
-    [
-        (None, a_pool(done=10), {}),
-        (a_pool(done=10), a_pool(done=10), {"email": 0.0}),
-        (a_pool(done=10), a_pool(done=15), {"email": 2.5}),
-    ],
-    ids=["first look", "nothing done", "five done in two seconds"],
-)
-def test_rates(before: Pool | None, after: Pool, rates: dict[str, float]) -> None:
-    earlier = msgspec.structs.replace(VIEW, pools={"email": before}) if before else None
-    later = msgspec.structs.replace(VIEW, pools={"email": after, "new": after})
-    assert figures.rates(earlier, later, 2.0) == rates
-    assert figures.rates(earlier, msgspec.structs.replace(later, pid=43), 2.0) == {}, "another process counts from nought"
 
 
 @pytest.mark.parametrize(
@@ -479,7 +487,7 @@ def test_a_database_is_named_without_its_password(url: str, said: str, monkeypat
 
 def test_the_database_rests_twenty_times_as_long_as_it_worked(database: str) -> None:
     depth, rest = sources.of_database(Database(url=database))()
-    assert depth == ([], [])
+    assert depth == ([], [], [], [], [])
     assert rest > 0
     slow = sources.of_database(Database(url=f"{database} options='-c lock_timeout=100'"))
     with psycopg.connect(database) as holder:
@@ -491,3 +499,33 @@ def test_the_database_rests_twenty_times_as_long_as_it_worked(database: str) -> 
     with pytest.raises(sources.NoAnswer, match="/nowhere") as unreachable:
         away()
     assert unreachable.value.rest == 0, "it comes back as soon as it can"
+
+
+def test_watch_as_json_says_all_of_it_a_line_a_look(supervise: Supervise, jobs: Jobs, tmp_path: Path) -> None:
+    s = supervise('[pool.reports]\nhandler = "handlers:reports"\n[schedule.rare]\njob = "reports"\ncron = "0 0 1 1 *"\n')
+    listening(s)
+    s.start().started()
+    jobs.sql(
+        "INSERT INTO skipjack.host (host, name, pid, version, pools, busy, seen_at, expires_at)"
+        " VALUES ('gone', 'x', 7, '1', '{}', 0, now() - interval '41 s', now() - interval '21 s')"
+    )
+    (id,) = jobs.add("reports", json.dumps({"path": str(tmp_path / "gate")}))
+    eventually(lambda: jobs.get(id)["progress"] is not None)
+    said = s.command("status").stdout
+    assert "lost: gone (pid 7), last seen" in said and f"job {id} (reports): 40% 120 of 300␀" in said
+    arguments = [*COMMAND, "-c", str(s.config), "status", "--watch", "--json"]
+    with subprocess.Popen(arguments, env=s.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as stream:
+        assert stream.stdout is not None and stream.stderr is not None
+        looks = (json.loads(stream.stdout.readline()) for _ in range(100))
+        look = next(look for look in looks if look["database"] and look["here"])
+        stream.stdout.close()
+        assert stream.wait(HUNG) in (0, 1, -signal.SIGPIPE) and b"Traceback" not in stream.stderr.read()
+    (lost, here) = look["database"]["hosts"]
+    assert (lost["host"], lost["expired"]) == ("gone", True) and (here["pools"], here["busy"]) == ({"reports": 1}, 1)
+    assert look["database"]["upcoming"][0]["name"] == "rare"
+    assert [(job["id"], job["note"]) for job in look["database"]["progressing"]] == [(id, "120 of 300␀")]
+    assert look["here"]["pools"]["reports"]["running"][0]["job"] == id
+    with watching(s) as terminal:
+        eventually(lambda: terminal.shows("lost: gone (pid 7), last seen") and terminal.shows("40% 120 of 300"))
+        eventually(lambda: terminal.shows("rare"))
+    assert s.stop() == 0
