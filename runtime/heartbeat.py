@@ -59,6 +59,7 @@ class Heartbeat:
         """The handler of this claim is to run; returns False if its lease is gone, so that it must not."""
         with self._lock:
             self._running = claim
+            reporter.begin()
             return claim.id not in self._lost
 
     def end(self) -> None:

@@ -29,6 +29,10 @@ class Reporter:
         self.poke: Callable[[], None] = lambda: None
         """Tells the heartbeat that there is something to write."""
 
+    def begin(self) -> None:
+        """Another attempt begins: what an earlier one said and nobody wrote, perhaps of the same job, is not its own."""
+        self.newest = None
+
     def report(self, job: int, fraction: object, note: object) -> None:
         """Never raises: how far it is must not be what a job fails of. What is no number changes nothing."""
         try:
@@ -39,7 +43,8 @@ class Reporter:
         if math.isnan(done):
             return
         fresh = self.unwritten(job) is None
-        self.newest = Progress(job, min(1.0, max(0.0, done)), text)
+        # rounded, since a fraction too small for the column would have the database refuse the whole beat, lease and all
+        self.newest = Progress(job, round(min(1.0, max(0.0, done)), 4), text)
         if fresh:
             self.poke()
 

@@ -272,6 +272,14 @@ def reports(job: Job) -> None:
     until_file(job)
 
 
+def reports_and_fails(job: Job) -> None:
+    """Says how far it is and fails at once; the next time runs until the file payload.path exists."""
+    if job.attempt == 1:
+        job.progress(0.9)
+        raise ValueError("after all that")
+    until_file(job)
+
+
 def tells(job: Job) -> None:
     """A hook: fails at first, then notes the job that it is about."""
     if job.attempt == 1:

@@ -146,7 +146,7 @@ def jobs_command(given: Given, chosen: Filters, limit: int, as_json: bool) -> No
 @json_option
 @click.pass_obj
 def job(given: Given, id: int, as_json: bool) -> None:
-    """Show all that is known of one job, with every attempt that failed or was lost.
+    """Show all that is known of one job, with every attempt.
 
     \b
     Example: skipjack job 42

@@ -53,12 +53,12 @@ def card(row: Row) -> None:
 
 
 def history(attempts: Sequence[Row]) -> None:
-    """The attempts at a job that did not end well, two lines each: what, when and who; and the first line of why."""
+    """The attempts at a job, two lines each: what, when and who; and the first line of why."""
     for each in attempts:
         print()
-        lasted = "" if each["seconds"] is None else f" after {each['seconds']:.1f} s"
-        when, who = _cell(each["ended_at"]), plain(each["worker"] or "-")
-        print(f"attempt {each['attempt']}: {each['outcome']} at {when}{lasted}, {who}")
+        lasted = "" if each["seconds"] is None else f" to {_cell(each['ended_at'])} ({each['seconds']:.1f} s)"
+        who = f", {plain(each['worker'])}" if each["worker"] else ""
+        print(f"attempt {each['attempt']}: {each['outcome']}, {_cell(each['started_at'])}{lasted}{who}")
         if each["error"]:
             print(f"    {one_line(each['error'].partition(chr(10))[0])}")
 

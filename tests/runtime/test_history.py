@@ -43,7 +43,9 @@ def test_every_attempt_that_failed_was_returned_or_lost_is_kept(supervise: Super
     shown = json.loads(s.command("job", str(dies), "--json").stdout)["history"]
     assert [(each["attempt"], each["outcome"]) for each in shown] == [(1, "retry"), (2, "dead")]
     said = s.command("job", str(killed)).stdout
-    assert "attempt 1: lost at" in said and "was killed" in said
+    assert "attempt 1: lost, 2" in said and "was killed" in said
+    (only,) = json.loads(s.command("job", str(fine), "--json").stdout)["history"]
+    assert (only["attempt"], only["outcome"], only["worker"], only["seconds"] >= 0) == (1, "done", None, True)
     assert s.stop() == 0
 
 
@@ -83,6 +85,7 @@ def test_attempts_go_with_their_job(jobs: Jobs) -> None:
     assert jobs.sql("SELECT job_id FROM skipjack.attempt") == [{"job_id": second}]
     jobs.sql("TRUNCATE skipjack.job")
     assert jobs.sql("SELECT job_id FROM skipjack.attempt") == []
+    jobs.sql("TRUNCATE skipjack.job, skipjack.attempt")
 
 
 def test_a_handler_says_how_far_it_is_and_nothing_that_it_says_hurts(
@@ -105,7 +108,8 @@ def test_a_handler_says_how_far_it_is_and_nothing_that_it_says_hurts(
 
 
 @pytest.mark.parametrize(
-    ("fraction", "kept"), [(0.25, 0.25), (7, 1.0), (-1, 0.0), ("0.5", 0.5), (float("nan"), None), (None, None), ([], None)]
+    ("fraction", "kept"),
+    [(0.25, 0.25), (7, 1.0), (-1, 0.0), (1e-50, 0.0), ("0.5", 0.5), (float("nan"), None), (None, None), ([], None)],
 )
 def test_a_fraction_that_is_none(fraction: Any, kept: float | None) -> None:
     reporter, poked = Reporter(), []
@@ -117,6 +121,21 @@ def test_a_fraction_that_is_none(fraction: Any, kept: float | None) -> None:
     reporter.report(7, 0.9, "")
     assert len(poked) == 1, "who writes needs to be told once"
     assert reporter.unwritten(8) is None
+
+
+def test_what_an_attempt_said_and_nobody_wrote_is_not_of_the_next_one(
+    supervise: Supervise, jobs: Jobs, tmp_path: Path
+) -> None:
+    pool = (
+        '[pool.reports]\nhandler = "handlers:reports_and_fails"\nlease = "4s"\nbackoff = { base = "10ms", cap = "10ms" }\n'
+    )
+    s = supervise(pool).start()
+    (id,) = jobs.add("reports", json.dumps({"path": str(tmp_path / "gate")}))
+    eventually(lambda: jobs.get(id)["attempts"] == 2)
+    lease = jobs.get(id)["locked_until"]
+    eventually(lambda: jobs.get(id)["locked_until"] > lease)  # a beat
+    assert jobs.get(id)["progress"] is None
+    assert s.stop() == 0
 
 
 def test_a_job_made_by_a_test_may_say_it_too(jobs: Jobs) -> None:
