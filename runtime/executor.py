@@ -72,6 +72,10 @@ class Executor:
         """Whether nothing more is begun: it is told to stop, or what a handler keeps may be in disorder."""
         return self._child.stop.requested or self._work.tainted
 
+    def rest(self, seconds: float) -> None:
+        """Waits for so long, or until told to stop."""
+        self._child.stop.wait(seconds)
+
     def taken_over(self) -> Iterator[Settled]:
         """Outcomes that were settled in the worker's place, and what the database made of them."""
         return self._takeover.settled()

@@ -48,6 +48,10 @@ class Recovery:
         When told to stop it leaves the claim to the reaper, as the board says that one may be in flight.
         """
         lost = self._queue.claim_in_flight()
+        if not outcomes and not lost:
+            # the claim was not even sent: nothing is to be mended, but whoever asked again at once would never rest
+            self._executor.rest(self._patience.failed(error))
+            return
         # with time to spare: when the handler returned, three quarters of the lease were left
         give_up = now() + self._lease / 2
         while outcomes or (lost and not self._executor.leaving):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,23 @@ MOST_LINES = 6
 
 
 def outage(server: Any, s: Supervisor, seconds: float) -> None:
-    """Stops the server, as a crash would, for `seconds`."""
+    """Stops the server, as a crash would, for `seconds`. Who waits for it does not burn the processor meanwhile."""
     server.stop(signal.SIGQUIT)
+    before = used(s)
     wait(seconds)
+    burnt = {pid: cpu - before.get(pid, 0.0) for pid, cpu in used(s).items()}
+    assert max(burnt.values()) < 0.1 * seconds, burnt
     server.start()
+
+
+def used(s: Supervisor) -> dict[int, float]:
+    """Seconds of processor that each child has used."""
+    found = {}
+    for pid in children(s.pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            found[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 @pytest.mark.parametrize("lease", ["6s", pytest.param("60s", marks=pytest.mark.long)])
