@@ -16,6 +16,7 @@ from scrape import Ask, ask, listening
 from skipjack.runtime import server
 from skipjack.runtime.board import Board, Cell, State
 from skipjack.runtime.board_view import Pool, Running, pool
+from skipjack.runtime.histogram import DURATIONS
 from skipjack.runtime.server import CONNECTIONS, Handler, Server
 from skipjack.runtime.timer import now
 
@@ -133,7 +134,8 @@ def test_what_a_slot_says(cells: dict[Cell, int], running: tuple[Running, ...]) 
     board.slot(7)[Cell.DONE], board.slot(8)[Cell.DONE] = 2, 40
     busy = int(Cell.STATE in cells)
     children = {"empty": 2 - busy, "booting": 0, "idle": 0, "busy": busy}
-    assert pool(board, range(7, 12), 2) == Pool(2, children, 42, 0, 0, 0, 0, running)
+    none = (0,) * (len(DURATIONS.bounds) + 1)
+    assert pool(board, range(7, 12), 2) == Pool(2, children, 42, 0, 0, 0, 0, running, durations=none)
 
 
 class Greeting(Handler):
