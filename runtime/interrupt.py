@@ -15,11 +15,13 @@ from types import FrameType
 from . import duration
 from .board import Cell
 from .job import Cancelled, Interrupted, TimedOut
+from .queue import Claim
 from .timer import Timer, now
 
 SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
 CLEAN_UP = 5.0
 """Seconds that a handler has to end after it was interrupted."""
+STARTED, OVERDUE = int(Cell.STARTED), int(Cell.OVERDUE)
 
 
 class Interrupt:
@@ -40,13 +42,13 @@ class Interrupt:
         signal.signal(SIGNAL, self._on_signal)
         faulthandler.enable()  # the supervisor's SIGABRT writes all stacks to the log, even while C code holds the GIL
 
-    def run(self, work: Callable[[], None]) -> BaseException | None:
+    def run(self, work: Callable[[Claim], None], claim: Claim) -> BaseException | None:
         """Calls `work` so that it can be interrupted; returns what it raised. `prepare` comes before it, `over` after."""
         # Nothing is called between the end of `work` and `_open = False`: the exception could come in any call.
         error: BaseException | None = None
         try:
             self._begin()
-            work()
+            work(claim)
             self._open = False
         except BaseException as raised:
             self._open = False
@@ -59,7 +61,7 @@ class Interrupt:
 
     def _begin(self) -> None:
         start = now()
-        self._cells[Cell.STARTED] = int(start * 1e9)
+        self._cells[STARTED] = int(start * 1e9)
         self._open = True
         if self._timeout is not None:
             self._due = start + self._timeout
@@ -72,7 +74,7 @@ class Interrupt:
         """The handler has ended, and nobody can ask for a cancellation any more."""
         if self._timeout is not None:
             self._timer.disarm()
-        self._cells[Cell.STARTED] = self._cells[Cell.OVERDUE] = 0
+        self._cells[STARTED] = self._cells[OVERDUE] = 0
 
     def cancel(self) -> None:
         """From another thread: interrupts what runs, once."""

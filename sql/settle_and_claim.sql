@@ -43,7 +43,7 @@ WITH settled AS (
                                    WHEN EXISTS (SELECT FROM skipjack.paused_type AS p WHERE p.type = %(type)s) THEN 0
                                    ELSE %(limit)s::bigint + 0 * count(*) END FROM settled)
                   FOR UPDATE SKIP LOCKED))
- RETURNING j.id, j.attempts, j.losses, extract(epoch FROM now() - j.run_at)::double precision AS waited,
+ RETURNING j.id, j.attempts, j.losses, date_part('epoch', now() - j.run_at) AS waited,
            j.payload::text, j.idempotency_key, j.max_attempts, j.created_at, j.run_at
 )
 SELECT s.settled, c.*

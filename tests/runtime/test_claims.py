@@ -119,3 +119,36 @@ def test_a_job_below_the_floor_is_found(supervise: Supervise, jobs: Jobs) -> Non
     eventually(lambda: jobs.get(row["id"])["status"] == "done")
     assert jobs.counts()["ready"] > 100, "long before the others"
     assert s.stop() == 0
+
+
+def noting_transactions(jobs: Jobs) -> None:
+    """From now on each change of a job notes its transaction, and whether that waits for the disk."""
+    jobs.sql("CREATE TABLE noted (xid xid8, type text, durable text)")
+    jobs.sql(
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO noted VALUES (pg_current_xact_id(), NEW.type, current_setting('synchronous_commit'));"
+        " RETURN NULL; END $$"
+    )
+    jobs.sql("CREATE TRIGGER note AFTER UPDATE ON skipjack.job FOR EACH ROW EXECUTE FUNCTION note()")
+
+
+def test_a_job_costs_one_commit(supervise: Supervise, jobs: Jobs) -> None:
+    noting_transactions(jobs)
+    jobs.add("work", count=50)
+    s = supervise(pool(1)).start()
+    eventually(lambda: jobs.counts() == {"done": 50})
+    (row,) = jobs.sql("SELECT count(*) AS changes, count(DISTINCT xid) AS commits FROM noted")
+    # each job's outcome and the next one's claim together; the first claim and the last outcome alone
+    assert row == {"changes": 100, "commits": 51}
+    assert s.stop() == 0
+
+
+def test_only_a_relaxed_pool_commits_without_waiting_for_the_disk(supervise: Supervise, jobs: Jobs) -> None:
+    noting_transactions(jobs)
+    for type in ("work", "hasty"):
+        jobs.add(type, count=5)
+    s = supervise(pool(1) + '[pool.hasty]\nhandler = "handlers:work"\ndurability = "relaxed"\n').start()
+    eventually(lambda: jobs.counts() == {"done": 10})
+    seen = jobs.sql("SELECT DISTINCT type, durable FROM noted ORDER BY type")
+    assert seen == [{"type": "hasty", "durable": "off"}, {"type": "work", "durable": "on"}]
+    assert s.stop() == 0
