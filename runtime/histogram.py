@@ -24,7 +24,8 @@ class Histogram:
     def observe(self, cells: memoryview, value: float) -> None:
         """Counts a value, which is not negative, in a slot whose only writer for these cells is the caller."""
         cells[self._first + bisect_left(self.bounds, value)] += 1
-        cells[self.sum] += int(value * self._scale)
+        # a job may be as old as the calendar: a sum that is full begins anew, which Prometheus takes for a restart
+        cells[self.sum] = (cells[self.sum] + int(value * self._scale)) % FULL
 
     def counts(self, totals: Sequence[int]) -> list[int]:
         """From the totals of whole slots, cell by cell: values up to each bound, and at the end all of them."""
@@ -35,6 +36,8 @@ class Histogram:
         return totals[self.sum] / self._scale
 
 
+FULL = 1 << 64
+"""What a cell cannot hold."""
 NANOSECONDS = 1_000_000_000
 DURATIONS = Histogram(
     Cell.DURATIONS,

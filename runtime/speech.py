@@ -29,6 +29,9 @@ class Speech(io.RawIOBase):
         """Where it would go without us: for programs that inherit it, and for faulthandler."""
         return self._fd
 
+    def close(self) -> None:
+        """Never: a handler that wraps `sys.stdout.buffer` anew, as many do, leaves the wrapper that was, which closes it."""
+
     def write(self, data: Any, /) -> int:
         thread = threading.current_thread()  # not its number, which the next one may have
         lines = self._lines.get(thread) or self._lines.setdefault(thread, Lines())

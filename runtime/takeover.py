@@ -29,6 +29,8 @@ class Takeover:
         self._patience = patience
         self._batch: Batch | None = None
         self._due = float("inf")
+        self._retry = 0.0
+        """When what was taken is settled again, after a failure; apart from `_due`, which each batch puts off."""
         self._taken: queue.Queue[list[Outcome]] = queue.Queue()
         self._taking = threading.Lock()
         """Held while outcomes are in neither the batch nor the queue, where a worker that leaves would look for them."""
@@ -57,27 +59,27 @@ class Takeover:
 
     def due(self) -> float:
         """See Duty."""
+        if self._current:
+            return self._retry
         batch = self._batch
-        return self._due if self._current or (batch is not None and batch.splits) else float("inf")
+        return self._due if batch is not None and batch.splits else float("inf")
 
     def run_once(self) -> None:
         """Takes over if it is time, and settles what was taken, however long the database is away."""
         batch = self._batch
-        if now() < self._due:
-            return
-        if batch is not None:
+        if batch is not None and now() >= self._due:
             with self._taking:
                 if taken := batch.take():
                     self._taken.put(taken)
-        while self._current or not self._taken.empty():
+            self._due = now() + HOLD_UP
+        while (self._current or not self._taken.empty()) and now() >= self._retry:
             self._current = self._current or self._taken.get()
             try:
                 settled = self._queue.settle(self._session, self._current)
             except psycopg.Error as error:
                 # sent again it changes nothing that it has changed already: every outcome is fenced
-                self._due = now() + self._patience.failed(error)
+                self._retry = now() + self._patience.failed(error)
                 return
             self._settled.put((self._current, settled))
             self._current = None
             self._taken.task_done()
-        self._due = now() + HOLD_UP

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import io
 import os
 import random
 import select
@@ -287,3 +288,9 @@ def tells(job: Job) -> None:
     with LEDGER.open("ab", buffering=0) as ledger:
         told = job.payload
         ledger.write(f"told {told['job']} {told['status']} {told['type']} {told['error'].splitlines()[0]}\n".encode())
+
+
+def rewraps(job: Job) -> None:
+    """Makes its own writer of stdout, as is often done for the sake of the encoding."""
+    sys.stdout = io.TextIOWrapper(sys.stdout.buffer, "utf-8", write_through=True)
+    print("in a new wrapper")
