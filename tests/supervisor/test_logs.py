@@ -124,12 +124,12 @@ def test_a_killed_child_leaves_no_half_line(logging_: Supervise, jobs: Jobs) -> 
     )
     s.start().started()
     jobs.add("chatters", count=2)
-    for _ in range(15):
+    for killed in range(1, 16):
         worker = eventually(s.workers)[0]
         size = s.log.stat().st_size
         eventually(lambda size=size: s.log.stat().st_size > size)  # type: ignore[misc]
         os.kill(worker, signal.SIGKILL)
-        eventually(lambda worker=worker: worker not in children(s.pid))  # type: ignore[misc]
+        eventually(lambda killed=killed: s.output().count('"child.died"') == killed)  # type: ignore[misc]
     jobs.sql("UPDATE skipjack.job SET payload = '{\"lines\": 0}'")
     assert s.stop() == 0
     assert sum(line["event"] == "child.died" for line in lines(s)) == 15

@@ -514,6 +514,7 @@ def test_watch_as_json_says_all_of_it_a_line_a_look(supervise: Supervise, jobs: 
     said = s.command("status").stdout
     assert "lost: gone (pid 7), last seen" in said and f"job {id} (reports): 40% 120 of 300␀" in said
     arguments = [*COMMAND, "-c", str(s.config), "status", "--watch", "--json"]
+    eventually(lambda: jobs.sql("SELECT 1 FROM skipjack.host WHERE busy = 1"))  # told every ten seconds
     with subprocess.Popen(arguments, env=s.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as stream:
         assert stream.stdout is not None and stream.stderr is not None
         looks = (json.loads(stream.stdout.readline()) for _ in range(100))
