@@ -11,6 +11,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -141,6 +142,12 @@ class Supervisor:
         return [note for note in self.notes() if note[0] == event]
 
 
+SESSIONS = """
+SELECT pid, application_name AS name FROM pg_stat_activity
+ WHERE datname = current_database() AND application_name LIKE %s"""
+"""Never of the whole server: other tests share it."""
+
+
 class Jobs:
     """The jobs of a database, as a test wants to see and make them."""
 
@@ -165,6 +172,17 @@ class Jobs:
         """Number of jobs by status."""
         rows = self.connection.execute("SELECT status, count(*) AS n FROM skipjack.job GROUP BY status").fetchall()
         return {row["status"]: row["n"] for row in rows}
+
+    def sessions(self, names: str = "skipjack%", since: datetime | None = None) -> dict[int, str]:
+        """Pid and application name of those whose name is LIKE `names` and that asked something `since`."""
+        rows = self.sql(
+            f"{SESSIONS} AND coalesce(query_start, backend_start) > coalesce(%s, timestamptz '-infinity')", names, since
+        )
+        return {row["pid"]: row["name"] for row in rows}
+
+    def terminate(self, names: str = "skipjack%") -> None:
+        """Ends those sessions."""
+        self.sql(f"SELECT pg_terminate_backend(pid) FROM ({SESSIONS}) AS s", names)
 
     def sql(self, statement: str, *params: object) -> list[dict[str, Any]]:
         """Rows of any statement."""

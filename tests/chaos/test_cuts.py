@@ -87,7 +87,7 @@ def test_connections_that_hang_without_breaking(supervise: Supervise, jobs: Jobs
     short, long = tmp_path / "short", tmp_path / "long"  # what the two jobs wait for
     held = [*jobs.add("work", f'{{"path": "{short}"}}'), *jobs.add("long", f'{{"path": "{long}"}}')]
     eventually(lambda: {note[1] for note in s.noted("start")} >= {str(id) for id in held})
-    eventually(lambda: jobs.sql("SELECT 1 FROM pg_stat_activity WHERE application_name = 'skipjack heartbeat long'"))
+    eventually(lambda: jobs.sessions("skipjack heartbeat long"))
     processes = children(s.pid)
     (before,) = jobs.sql("SELECT fired FROM skipjack.schedule")
     proxy.silence_all()

@@ -107,12 +107,6 @@ def test_a_database_that_comes_late_is_waited_for(server: Any, supervise: Superv
     assert s.stop() == 0
 
 
-def ours(jobs: Jobs, what: str, more: str = "", *params: object) -> list[dict[str, Any]]:
-    """`what` of each connection of Skipjack's."""
-    statement = f"SELECT {what} FROM pg_stat_activity WHERE application_name LIKE 'skipjack%%' {more}"
-    return jobs.sql(statement, *params)
-
-
 @contextmanager
 def read_only(server: Any, jobs: Jobs) -> Iterator[None]:
     """As of a server that is about to be replaced."""
@@ -129,12 +123,12 @@ def crowded(server: Any, jobs: Jobs) -> Iterator[None]:
     with ExitStack() as held:
 
         def take() -> bool:
-            ours(jobs, "pg_terminate_backend(pid)")
+            jobs.terminate()
             try:
                 while True:
                     held.enter_context(psycopg.connect(server.conninfo))
             except psycopg.OperationalError:
-                return ours(jobs, "pid") == []
+                return not jobs.sessions()
 
         eventually(take)
         yield
@@ -179,7 +173,7 @@ def terminated(server: Any, jobs: Jobs) -> Iterator[None]:
     def terminate() -> None:
         with jobs_of(server.conninfo) as own:
             while not over.wait(0.02):
-                ours(own, "pg_terminate_backend(pid)")
+                own.terminate()
 
     thread = threading.Thread(target=terminate)
     thread.start()
@@ -197,7 +191,7 @@ def test_a_database_in_trouble_is_waited_for(server: Any, supervise: Supervise, 
     gate = tmp_path / "gate"
     with jobs_of(server.conninfo) as jobs:
         (long,) = jobs.add("long", f'{{"path": "{gate}"}}')
-        eventually(lambda: ours(jobs, "pid", "AND application_name = 'skipjack heartbeat long'"))
+        eventually(lambda: jobs.sessions("skipjack heartbeat long"))
         jobs.add("work", '{"seconds": 0.001}', count=3_000)
         eventually(lambda: jobs.counts().get("done", 0) > 50)
         processes = children(s.pid)
@@ -251,12 +245,7 @@ def everyone_works(jobs: Jobs) -> None:
     eventually(lambda: set(jobs.counts()) == {"done"})
     eventually(lambda: jobs.sql("SELECT fired FROM skipjack.schedule")[0]["fired"] > before["fired"])
     roles = {f"skipjack {role}" for role in ("worker work", "reaper", "scheduler", "listener")}
-
-    def asked() -> set[str]:
-        rows = ours(jobs, "application_name", "AND query_start > %s", before["time"])
-        return {row["application_name"] for row in rows}
-
-    eventually(lambda: roles <= asked())
+    eventually(lambda: roles <= set(jobs.sessions(since=before["time"]).values()))
 
 
 def test_a_migration_lock_that_somebody_else_holds_is_waited_for(server: Any, supervise: Supervise) -> None:
@@ -265,7 +254,7 @@ def test_a_migration_lock_that_somebody_else_holds_is_waited_for(server: Any, su
         s = supervise(FLEET, conninfo=server.conninfo).start()
         eventually(lambda: "boot: the database refuses, trying again: somebody else is migrating" in s.output())
         (said,) = jobs.sql("SELECT clock_timestamp() AS time")
-        eventually(lambda: ours(jobs, "pid", "AND query_start > %s", said["time"]))  # it tries again
+        eventually(lambda: jobs.sessions(since=said["time"]))  # it tries again
         other.rollback()
         s.started()
         everyone_works(jobs)

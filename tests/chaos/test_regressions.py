@@ -78,23 +78,17 @@ def test_a_read_only_database_is_an_outage(supervise: Supervise, jobs: Jobs) -> 
     eventually(lambda: s.noted("start"))
     name = database_of(jobs)
     jobs.sql(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    terminate(jobs)
+    jobs.terminate()
     eventually(lambda: s.noted("end"))
     eventually(lambda: "read-only transaction" in s.output())
     with psycopg.connect(jobs.connection.info.dsn, autocommit=True, options="-c default_transaction_read_only=off") as c:
         c.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")  # type: ignore[arg-type]
-    terminate(jobs)
+    jobs.terminate()
     eventually(lambda: jobs.get(id)["status"] == "done")
     assert jobs.get(id)["attempts"] == 1
     assert len(s.noted("start")) == 1
     assert violations(jobs) == []
     assert s.stop() == 0
-
-
-def terminate(jobs: Jobs) -> None:
-    jobs.sql("""
-        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE datname = current_database() AND application_name LIKE 'skipjack%%'""")
 
 
 def test_a_database_that_refuses_a_settle_charges_nobody(supervise: Supervise, jobs: Jobs) -> None:

@@ -132,7 +132,7 @@ def test_a_database_that_goes_away_midway_is_one_line_that_says_how_far_it_came(
     process.stdin.write(good(2500))
     process.stdin.flush()
     eventually(lambda: jobs.counts() == {"ready": 2000})  # each batch as it comes, while more may come
-    jobs.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skipjack command'")
+    jobs.terminate("skipjack command")
     with suppress(BrokenPipeError):
         out, err = process.communicate(good(2500), timeout=HUNG)
     assert (process.returncode, out) == (3, "")

@@ -165,7 +165,7 @@ def test_a_password_is_in_no_title_and_no_line(logging_: Supervise, database: st
     eventually(lambda: jobs.counts() == {"done": 1})
     titles = [Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in (s.pid, *children(s.pid))]
     assert s.command("status", "--json").returncode == 0
-    jobs.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'skipjack %%'")
+    jobs.terminate()
     eventually(lambda: "database.away" in s.output())
     assert s.stop() == 0
     assert PASSWORD not in s.output() + "".join(titles)

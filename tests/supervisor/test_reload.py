@@ -127,10 +127,7 @@ def test_a_version_that_never_becomes_ready_replaces_nobody_and_the_next_one_men
     code = s.folder / "app.py"
     code.write_text("def run(job):\n    pass\n")
     old = s.start().started().workers()
-    connected = (
-        "SELECT 1 FROM pg_stat_activity WHERE application_name = 'skipjack worker app' AND datname = current_database()"
-    )
-    eventually(lambda: len(jobs.sql(connected)) == 2)  # so both have loaded it
+    eventually(lambda: len(jobs.sessions("skipjack worker app")) == 2)  # so both have loaded it
     # it loads in the rehearsal, and in no worker
     code.write_text("import setproctitle\nassert 'worker' not in setproctitle.getproctitle()\ndef run(job):\n    pass\n")
     reload(s)
