@@ -64,7 +64,8 @@ def descriptors(s: Supervisor) -> dict[str, int]:
 
 def files(s: Supervisor) -> set[Path]:
     """What lies in its folder, and in shared memory unless it is another test's."""
-    shared = {path for path in Path("/dev/shm").iterdir() if not re.search(r"^PostgreSQL\.|faketime_", path.name)}
+    others = re.compile(r"^PostgreSQL\.|^skipjack-tests-|faketime_")
+    shared = {path for path in Path("/dev/shm").iterdir() if not others.search(path.name)}
     return {*(s.folder / "state").rglob("*"), *shared}
 
 
