@@ -35,8 +35,8 @@ spread = "0ms"
 """
 TROUBLE = 3.0
 """Seconds within which every role has met a trouble, and waits longer between its tries."""
-MOST_LINES = 6
-"""That one process says of one trouble: each new message, that it is over, that it came back."""
+MOST_LINES = 12
+"""That one process says of one trouble that comes and goes: four messages, told again at the first two relapses."""
 
 
 def outage(server: Any, s: Supervisor, seconds: float) -> None:
