@@ -61,17 +61,18 @@ class Text(logging.Formatter):
     def __init__(self, speaker: Speaker) -> None:
         super().__init__()
         self._speaker = speaker
-        self._who = f"{speaker.title}[{speaker.pid}]"
         self._clock = Clock("%Y-%m-%d %H:%M:%S", time.localtime)
 
     def format(self, record: logging.LogRecord) -> str:
-        claim = self._speaker.claim
+        speaker = self._speaker
+        claim = speaker.claim
         job = f"job {claim.id}, attempt {claim.attempt}: " if claim and not ours(record) else ""
         trace = trace_of(self, record)
         said = f"{job}{message_of(record)}\n{trace}" if trace else f"{job}{message_of(record)}"
         if not said.isprintable():
             said = "\n    ".join(map(one_line, said.split("\n")))
-        return f"{self._clock.text(record)},{int(record.msecs):03d} {record.levelname:<7} {self._who} {said}"
+        who = f"{speaker.title}[{speaker.pid}]"
+        return f"{self._clock.text(record)},{int(record.msecs):03d} {record.levelname:<7} {who} {said}"
 
 
 class Json(logging.Formatter):
@@ -80,19 +81,18 @@ class Json(logging.Formatter):
     def __init__(self, speaker: Speaker) -> None:
         super().__init__()
         self._speaker = speaker
-        self._role, _, pool = speaker.title.partition(" ")
-        self._pool = pool or None
         self._clock = Clock("%Y-%m-%dT%H:%M:%S", time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         speaker = self._speaker
+        role, _, pool = speaker.title.partition(" ")
         line = {
             "time": f"{self._clock.text(record)}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "event": "output" if record.name in ("stdout", "stderr") else "log",
             "message": message_of(record),
-            "role": self._role,
-            "pool": self._pool,
+            "role": role,
+            "pool": pool or None,
             "pid": speaker.pid,
             "worker": speaker.worker,
             "logger": record.name,
@@ -103,7 +103,7 @@ class Json(logging.Formatter):
         else:
             line = extra | line
             if (claim := speaker.claim) is not None:
-                line |= {"job": claim.id, "type": self._pool, "attempt": claim.attempt}
+                line |= {"job": claim.id, "type": pool, "attempt": claim.attempt}
         line["traceback"] = trace_of(self, record) or None
         line = {key: value for key, value in line.items() if value is not None}
         try:

@@ -41,20 +41,21 @@ class Writer(logging.Handler):
     def __init__(self, sink: Sink, formatter: logging.Formatter) -> None:
         super().__init__()
         self._sink = sink
-        self._lost = 0
+        self.lost = 0
+        """Lines that nobody has read, not yet told of."""
         self.setFormatter(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Never raises, and never waits for long."""
         try:
             lines = self.format(record)
-            if self._lost:
+            if self.lost:
                 notice = {"name": "skipjack.logs", "levelno": logging.WARNING, "levelname": "WARNING"}
-                fields = event("log.lost", lines=self._lost)
-                lost = logging.makeLogRecord({**notice, "msg": LOST, "args": (self._lost,), **fields})
+                fields = event("log.lost", lines=self.lost)
+                lost = logging.makeLogRecord({**notice, "msg": LOST, "args": (self.lost,), **fields})
                 lines = f"{self.format(lost)}\n{lines}"
             written = self._sink.write(f"{lines}\n".encode(errors="backslashreplace"))
-            self._lost = 0 if written else self._lost + 1
+            self.lost = 0 if written else self.lost + 1
         except Exception:
             self.handleError(record)
 
@@ -62,9 +63,8 @@ class Writer(logging.Handler):
 speaker = Speaker("skipjack", os.getpid())
 """Of this process. A worker stores the claim whose handler runs in its `claim`."""
 writer: Writer | None = None
-"""Of this process, from `configure` on."""
+"""Of this process, from `start` on."""
 _form: type[Text] | type[Json] = Text
-_level = "INFO"
 _sink: Sink | None = None
 
 
@@ -85,26 +85,26 @@ def event(name: str, **fields: object) -> dict[str, object]:
 
 def start(form: str, level: str) -> None:
     """This process and those that it forks log in that one of FORMATS, from that one of LEVELS on."""
-    global _form, _level
+    global _form, _sink, writer  # noqa: PLW0603
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass  # it was closed: a file of ours must not be taken for it
     os.close(fd)
-    _form, _level = FORMATS[form], level.upper()
-    configure("supervisor")
-
-
-def configure(title: str) -> None:
-    """Says that this process is `title` ("worker email"); again after a fork."""
-    global _sink, writer  # noqa: PLW0603
-    speaker.title, speaker.pid = title, os.getpid()
-    _sink = _sink or Sink(2)
-    form = _form(speaker)
-    writer = Writer(_sink, Journal(form) if is_journal(2, os.environ) else form)
+    _form, _sink = FORMATS[form], Sink(2)
+    inner = _form(speaker)
+    writer = Writer(_sink, Journal(inner) if is_journal(2, os.environ) else inner)
+    introduce("supervisor")
     # ours have their handler to themselves, whatever a handler's module does with the root's
     for logger_ in (own := logging.getLogger("skipjack"), logging.getLogger()):
         logger_.handlers[:] = [writer]
-        logger_.setLevel(_level)
+        logger_.setLevel(level.upper())
     own.propagate = False
+
+
+def introduce(title: str) -> None:
+    """This process is `title` ("worker email"): said at the start, and after each fork."""
+    speaker.title, speaker.pid = title, os.getpid()
+    if writer is not None:
+        writer.lost = 0  # by the parent, which will tell of them
 
 
 def is_journal(fd: int, environ: Mapping[str, str]) -> bool:

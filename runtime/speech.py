@@ -49,14 +49,12 @@ class Speech(io.RawIOBase):
 
 
 STREAMS = (Speech("stdout", 1), Speech("stderr", 2))
+TEXTS = [io.TextIOWrapper(stream, "utf-8", "backslashreplace", write_through=True) for stream in STREAMS]  # type: ignore[type-var]
 
 
 def begin() -> None:
     """From now on this process prints into the log."""
-    sys.stdout, sys.stderr = (
-        io.TextIOWrapper(stream, "utf-8", "backslashreplace", write_through=True)  # type: ignore[type-var]
-        for stream in STREAMS
-    )
+    sys.stdout, sys.stderr = TEXTS
 
 
 def job_over() -> None:

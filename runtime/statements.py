@@ -21,6 +21,12 @@ def load(name: str, schema: str) -> LiteralString:
     return place("\n".join(lines), schema)
 
 
+def preload(schema: str) -> None:
+    """Loads all of them, before the first fork: children share them, and none gets one that is newer than its code."""
+    for file in SQL.glob("*.sql"):
+        numbered(load(file.stem, schema))
+
+
 @cache
 def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
     """The statement as the protocol wants it, with `$1` for the first `%(name)s` and so on, and the names in that order."""

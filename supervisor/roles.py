@@ -13,6 +13,7 @@ from ..runtime.child import Child, Pipe
 from ..runtime.config import Config, Pool
 from ..runtime.errors import ConfigError
 from ..runtime.incarnation import Incarnation, hostname
+from ..runtime.statements import preload
 from ..runtime.stop import Stop
 from ..runtime.worker import Worker
 
@@ -65,6 +66,7 @@ class House:
     """What the children share: the board with its slots, the pipes, and the configuration that new ones get."""
 
     def __init__(self, config: Config) -> None:
+        preload(config.database.schema)
         self.board = Board()
         self.host = hostname()  # once: a host that is renamed must still recognise its workers' tokens
         self.hint, self.bell = Pipe.make(), Pipe.make()

@@ -57,7 +57,7 @@ def _live(title: str, parent: int, disown: Callable[[], None], begin: Callable[[
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # reading the terminal from a group of its own would stop it
         set_parent_death_signal(signal.SIGKILL, parent)
         setproctitle(f"skipjack: {title}")
-        logs.configure(title)
+        logs.introduce(title)
         speech.begin()
         main = begin()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

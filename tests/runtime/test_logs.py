@@ -43,7 +43,7 @@ def record(message: str, *args: object, name: str = "skipjack.worker", **extra: 
 def says(code: str) -> str:
     """What a process writes that logs as a worker, and runs `code`."""
     start = (
-        "from skipjack.runtime import logs, speech\nlogs.start('text', 'info'); logs.configure('worker'); speech.begin()\n"
+        "from skipjack.runtime import logs, speech\nlogs.start('text', 'info'); logs.introduce('worker'); speech.begin()\n"
     )
     done = subprocess.run([sys.executable, "-c", start + code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == ""
@@ -218,7 +218,7 @@ def test_what_cannot_be_written_is_lost(kind: str) -> None:
         os.close(read)
     with writer(write) as log:
         log.handle(record("nobody"))
-        assert log._lost == 1
+        assert log.lost == 1
     os.close(write)
 
 
