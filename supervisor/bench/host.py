@@ -93,8 +93,14 @@ def host(ground: Ground, *pools: Pool) -> Iterator[Host]:
 
 
 def configuration(schema: str, name: str, pools: Sequence[Pool]) -> str:
-    """The file, apart from the database's URL, which is in the environment."""
-    head = f"""[database]\nurl = ""\nschema = "{schema}"\n[supervisor]\nname = "{name}"\nlisten = ""\ngrace = "1s"\n"""
+    """The file, apart from the database's URL, which is in the environment.
+
+    Retention is put off: its pass every five minutes would fall into the window of one figure and not of the next.
+    """
+    head = (
+        f"""[database]\nurl = ""\nschema = "{schema}"\n[retention]\nschedule = "0 0 1 1 *"\n"""
+        f"""[supervisor]\nname = "{name}"\nlisten = ""\ngrace = "1s"\n"""
+    )
     rest = (
         f"""[pool."{pool.type}"]\nhandler = "{HANDLERS}:{pool.handler}"\nconcurrency = {pool.concurrency}\n"""
         f"""claim = {f'"{pool.claim}"' if isinstance(pool.claim, str) else pool.claim}\n"""
