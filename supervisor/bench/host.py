@@ -95,7 +95,7 @@ def host(ground: Ground, *pools: Pool) -> Iterator[Host]:
 def configuration(schema: str, name: str, pools: Sequence[Pool]) -> str:
     """The file, apart from the database's URL, which is in the environment.
 
-    Retention is put off: its pass, seven transactions every five minutes, would fall into one figure's window and not the next.
+    Retention is put off: its pass, seven transactions every five minutes, would fall into the window of one figure only.
     """
     head = (
         f"""[database]\nurl = ""\nschema = "{schema}"\n[retention]\nschedule = "0 0 1 1 *"\n"""
