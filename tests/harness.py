@@ -4,6 +4,7 @@ Nothing here sleeps for effect: `eventually` awaits a condition, with a bound ge
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,9 @@ def children(pid: int) -> dict[int, str]:
     return found
 
 
+READY = re.compile(r'supervisor\[\d+\] ready$|"supervisor.ready"', re.MULTILINE)
+
+
 class Supervisor:
     """A running `skipjack run` on the database `conninfo`."""
 
@@ -83,10 +87,10 @@ class Supervisor:
         return self
 
     def started(self) -> "Supervisor":
-        """Waits until every worker is there."""
+        """Waits until every worker is there, and one of each pool is ready: it has loaded what it runs."""
         pools = tomllib.loads(self.config.read_text())["pool"].values()
         wanted = sum(pool.get("concurrency", 1) for pool in pools)
-        eventually(lambda: len(self.workers()) == wanted)
+        eventually(lambda: len(self.workers()) == wanted and READY.search(self.output()))
         return self
 
     def output(self) -> str:
